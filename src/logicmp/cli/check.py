@@ -1,0 +1,92 @@
+"""`logicmp check`: say what was read, and what looks odd."""
+
+from __future__ import annotations
+
+import json
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..errors import CostError
+from ..normalize import normalize
+from ..normalize.review import find_warnings
+from ..parse import Facts, Theory, load_facts, load_theory
+
+
+class Format(str, Enum):
+    text = "text"
+    json = "json"
+
+
+class Grammar(str, Enum):
+    auto = "auto"
+    standard = "standard"
+    prac = "prac"
+
+
+TheoryFile = Annotated[str, typer.Argument(metavar="FILE", help="An .mln file, an ExpressGNN folder, or - for stdin.")]
+FormatOption = Annotated[Format, typer.Option("--format", help="Text for people, JSON for programs.")]
+GrammarOption = Annotated[
+    Grammar, typer.Option("--grammar", help="standard: lower-case variables; prac: ?x variables; auto: look and see.")]
+
+
+def check(
+    file: TheoryFile,
+    evidence: Annotated[
+        Path | None, typer.Option("-e", "--evidence", help="Facts to check against the theory.")] = None,
+    fmt: FormatOption = Format.text,
+    grammar: GrammarOption = Grammar.auto,
+) -> None:
+    """Read FILE and say what it holds: types, predicates, rules, and warnings.
+
+    \b
+        logicmp check smoking.mln
+        logicmp check smoking.mln -e smoking.db
+        cat smoking.mln | logicmp check -
+    """
+    theory = load_theory(file, grammar.value)
+    facts = None if evidence is None else load_facts(evidence, theory)
+    if facts is not None:
+        theory = facts.theory
+    try:
+        warnings = [str(warning) for warning in find_warnings(normalize(theory))]
+    except CostError as error:
+        warnings = [str(error)]
+    warnings += facts.warnings if facts else []
+    typer.echo(_as_json(theory, facts, warnings) if fmt is Format.json else _as_text(file, theory, facts, warnings))
+
+
+def _as_text(file: str, theory: Theory, facts: Facts | None, warnings: list[str]) -> str:
+    counts = ", ".join(plural(len(items), name) for items, name in (
+        (theory.types, "type"), (theory.predicates, "predicate"), (theory.rules, "rule"), (warnings, "warning")))
+    lines = [f"{file}: {counts}", "", "types"]
+    for t in theory.types:
+        names = ", ".join(t.constants[:6]) + (", ..." if len(t.constants) > 6 else "")
+        state = "" if t.closed else "   (open: facts may add constants)"
+        lines.append(f"  {t.name:<12} {plural(len(t.constants), 'constant')}{': ' + names if names else ''}{state}")
+    lines += ["", "predicates", *(f"  {predicate}" for predicate in theory.predicates)]
+    lines += ["", "rules"]
+    lines += [f"  {'' if rule.span is None else f'{rule.span.line:>4}: '}{rule}" for rule in theory.rules]
+    if facts is not None:
+        lines += ["", f"facts: {len(facts)}"]
+        lines += [f"  {name:<12} {len(table.args)}" for name, table in facts.tables.items()]
+    if warnings:
+        lines += ["", "warnings", *(f"  {warning}" for warning in warnings)]
+    return "\n".join(lines)
+
+
+def _as_json(theory: Theory, facts: Facts | None, warnings: list[str]) -> str:
+    return json.dumps({
+        "types": {t.name: {"constants": list(t.constants), "closed": t.closed} for t in theory.types},
+        "predicates": {p.name: str(p) for p in theory.predicates},
+        "rules": [{"line": rule.span.line if rule.span else None, "rule": str(rule), "weight": rule.weight,
+                   "hard": rule.is_hard, "variables": rule.variables} for rule in theory.rules],
+        "facts": None if facts is None else {name: len(table.args) for name, table in facts.tables.items()},
+        "warnings": warnings,
+    }, indent=2)
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'s' * (count != 1)}"

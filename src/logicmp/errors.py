@@ -1,0 +1,118 @@
+"""Errors that show the user's own text, the cause and the next move.
+
+Stage: used by every stage, imports none.
+
+    predicate 'Freinds' is used but not declared
+     --> smoking.mln:4:17
+    4 | 1.4 Smokes(x) ^ Freinds(x, y) => Smokes(y)
+      |                 ^^^^^^^
+    hint: did you mean 'Friends'?
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection
+from dataclasses import dataclass
+
+# a longer line is cut around the place the caret points at
+MAX_SHOWN = 160
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A text and the name the user knows it by."""
+
+    name: str
+    text: str
+    # the number of its first line, where the text is a piece of a longer one
+    first_line: int = 1
+
+    def line(self, number: int) -> str:
+        """The line with this number."""
+        lines = self.text.split("\n")
+        number -= self.first_line
+        return lines[number].rstrip("\r") if number < len(lines) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Characters `start` to `end` of a source."""
+
+    source: Source
+    start: int
+    end: int
+
+    @property
+    def line(self) -> int:
+        return self.source.text.count("\n", 0, self.start) + self.source.first_line
+
+    @property
+    def column(self) -> int:
+        return self.start - (self.source.text.rfind("\n", 0, self.start) + 1) + 1
+
+    def __str__(self) -> str:
+        return f"{self.source.name}:{self.line}:{self.column}"
+
+    @property
+    def text(self) -> str:
+        return self.source.text[self.start : self.end]
+
+    def show(self) -> str:
+        """Where it is, the line itself, and carets below the characters meant."""
+        line, column = self.line, self.column
+        # one character on the page for one of the source, so that the caret stays below its place
+        shown = "".join(c if c.isprintable() else " " if c == "\t" else "\N{REPLACEMENT CHARACTER}"
+                        for c in self.source.line(line))
+        first = column - 1
+        width = max(1, min(self.end - self.start, len(shown) - first))
+        if len(shown) > MAX_SHOWN:
+            cut = max(0, first - MAX_SHOWN // 2)
+            shown, first = shown[cut : cut + MAX_SHOWN], first - cut
+            width = min(width, MAX_SHOWN - first)
+        margin = " " * len(str(line))
+        return f" --> {self}\n{line} | {shown}".rstrip() + f"\n{margin} | {' ' * first}{'^' * width}"
+
+
+class LogicMPError(Exception):
+    """The input is wrong, or asks for more than can be done; the text says what to do next."""
+
+    def __init__(self, message: str, hint: str | None = None):
+        super().__init__(message, hint)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return self.message + self._places() + (f"\nhint: {self.hint}" if self.hint else "")
+
+    def _places(self) -> str:
+        return ""
+
+
+class RuleError(LogicMPError):
+    """Something in a text is wrong, at a place that can be shown."""
+
+    def __init__(self, message: str, span: Span | None, hint: str | None = None, also: Span | None = None):
+        super().__init__(message, hint)
+        self.span = span
+        # the second place, where two places contradict each other
+        self.also = also
+        self.args = (message, span, hint, also)
+
+    def _places(self) -> str:
+        return "".join("\n" + span.show() for span in (self.span, self.also) if span is not None)
+
+
+class CostError(RuleError):
+    """The rule is right, but what it asks for is over a limit; the numbers are in the message."""
+
+
+def closest(name: str, known: Collection[str], what: str) -> str:
+    """The hint for a misspelt name: the nearest known one, or all of them."""
+    close = difflib.get_close_matches(name, known, n=1)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    if not known:
+        return f"no {what} is declared"
+    names = sorted(known)
+    return f"declared {what}s: {', '.join(names[:12])}{', ...' if len(names) > 12 else ''}"

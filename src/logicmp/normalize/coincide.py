@@ -1,0 +1,349 @@
+"""Atoms that meet: where two literals are one ground atom, a product of their probabilities is wrong.
+
+Stage: parse -> **normalize** -> plan.  ARCHITECTURE section 2.1.
+
+    C(a,b) C(b,c) !C(a,c)       where a = b the last literal is the negation of the second: no violation there
+    -> the same  - [a=b] - [b=c] + [a=b=c]
+
+For each pair p of literals that unify, V(c) = V(c) - V(c where they meet) + V(c where they meet, merged). Merging two
+literals of one plain atom leaves one of them, or nothing if their signs differ; label sets intersect; two values of
+one functional atom exclude each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from ..errors import CostError
+from ..parse.theory import Predicate, Rule, Theory
+from .cubes import Const, Cube, Factor, Literal, Product, Range, Same, Signed, Term, Var, collect, substitute
+from .cubes import substitute_term as at
+
+
+class MeetError(Exception):
+    """Atoms meet under a product in a way that only writing the quantifier out can resolve."""
+
+    def __init__(self, variable: str):
+        super().__init__(variable)
+        self.variable = variable
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """Where two literals are about the same variable: what to substitute, and which fixed terms must be equal."""
+
+    mapping: Mapping[str, Term]
+    equal: tuple[Same, ...]
+
+
+def unify(pairs: list[tuple[Term, Term]], can_bind: Callable[[str], bool]) -> Meeting | None:
+    """Make both terms of every pair equal, binding only what may be bound; None if they never are.
+
+    >>> unify([(Var("i", 1), Var("j"))], lambda name: True).mapping
+    {'j': Var(name='i', offset=1)}
+    """
+    mapping: dict[str, Term] = {}
+    equal: list[Same] = []
+    for pair in pairs:
+        left, right = (at(t, mapping) for t in pair)
+        if isinstance(left, Const) and isinstance(right, Const):
+            if left.index != right.index:
+                return None
+            continue
+        if isinstance(left, Var) and isinstance(right, Var) and left.name == right.name:
+            if left.offset != right.offset:
+                return None
+            continue
+        for one, other in ((right, left), (left, right)):
+            if isinstance(one, Var) and can_bind(one.name):
+                value = _shift(other, -one.offset)
+                if value is None:
+                    return None
+                mapping = {name: at(term, {one.name: value}) for name, term in mapping.items()}
+                mapping[one.name] = value
+                break
+        else:
+            equal.append(Same(left, right))
+    for term in mapping.values():
+        if isinstance(term, Const) and term.index < 0:
+            return None
+    return Meeting(mapping, tuple(Same(at(same.left, mapping), at(same.right, mapping)).in_order() for same in equal))
+
+
+def _shift(term: Term, by: int) -> Term | None:
+    if isinstance(term, Var):
+        return Var(term.name, term.offset + by)
+    if by == 0:
+        return term
+    return Const(term.index + by) if term.index + by >= 0 else None
+
+
+def apply(cube: Cube, meeting: Meeting, known: Mapping[str, int]) -> Cube | None:
+    """The cube restricted to where the meeting holds: fewer variables, the same sums; None if that is nowhere."""
+    own = {v.name: v for v in cube.variables}
+    needs = dict(cube.needs)
+    for name, term in meeting.mapping.items():
+        gone = own.pop(name)
+        if isinstance(term, Const):
+            if term.index + gone.low < 0:
+                return None
+            last = term.index + gone.high
+            if last >= known[gone.type]:
+                needs[gone.type] = max(needs.get(gone.type, 0), last + 1)
+        elif term.name in own:
+            kept = own[term.name]
+            own[term.name] = replace(kept, low=min(kept.low, gone.low + term.offset),
+                                     high=max(kept.high, gone.high + term.offset))
+        elif gone.low or gone.high or term.offset:
+            raise MeetError(name)
+    factors = tuple(substitute(f, meeting.mapping) for f in cube.factors)
+    factors += tuple(same for same in dict.fromkeys(meeting.equal) if same not in factors)
+    return Cube(tuple(own[v.name] for v in cube.variables if v.name in own), factors,
+                tuple(at(t, meeting.mapping) for t in cube.weight_at), tuple(sorted(needs.items())))
+
+
+@dataclass(frozen=True)
+class _Work:
+    """A cube in the making: its literals in numbered slots, so that pairs can be named while literals come and go."""
+
+    slots: tuple[tuple[int, Literal], ...]
+    # the cube without its literals
+    base: Cube
+
+    def cube(self, own: int) -> Cube:
+        """The cube of the slots below `own`; the rest are literals outside of it."""
+        literals = tuple(literal for slot, literal in self.slots if slot < own)
+        return replace(self.base, factors=literals + self.base.factors)
+
+    def without(self, *gone: int) -> _Work:
+        return replace(self, slots=tuple(pair for pair in self.slots if pair[0] not in gone))
+
+    def put(self, slot: int, literal: Literal) -> _Work:
+        return replace(self, slots=tuple((k, literal if k == slot else old) for k, old in self.slots))
+
+
+Pair = tuple[int, int, bool]
+
+
+class Resolver:
+    """Rewrite the cubes of one rule until no literal can meet another unnoticed."""
+
+    def __init__(self, theory: Theory, rule: Rule, max_cubes: int):
+        self.theory = theory
+        self.rule = rule
+        self.max_cubes = max_cubes
+        self.known = theory.sizes
+
+    def settle(self, cube: Cube, outside: tuple[Literal, ...] = ()) -> tuple[Signed, ...]:
+        """Signed cubes with the same sum, in which literals may be multiplied as if they were independent.
+
+        Args:
+            outside: literals of the enclosing products, true wherever this cube is looked at.
+        """
+        equated = self.eliminate_equalities(cube)
+        if equated is None:
+            return ()
+        literals = [f for f in equated.factors if isinstance(f, Literal)]
+        others = tuple(f for f in equated.factors if not isinstance(f, Literal))
+        self._check_products([f for f in others if isinstance(f, Product)])
+        slots = tuple(enumerate([*literals, *outside]))
+        pairs = tuple(
+            (i, j, swapped) for i, one in slots[: len(literals)] for j, other in slots[i + 1 :]
+            if one.predicate == other.predicate
+            for swapped in ((False, True) if self._predicate(one).symmetric else (False,)))
+        own = len(literals)
+        return collect((coefficient, self._settle_products(self._in_order(work.cube(own)), outside))
+                       for coefficient, work in self._treat(_Work(slots, replace(equated, factors=others)), pairs, own))
+
+    def eliminate_equalities(self, cube: Cube) -> Cube | None:
+        """Substitute what `[x=y]` makes equal, if one of the two is summed over; None if they never are equal."""
+        for factor in cube.factors:
+            if not isinstance(factor, Same):
+                continue
+            names = {v.name for v in cube.variables}
+            meeting = unify([(factor.left, factor.right)], names.__contains__)
+            if meeting is None:
+                return None
+            if not meeting.equal:
+                rest = tuple(f for f in cube.factors if f is not factor)
+                applied = apply(replace(cube, factors=rest), meeting, self.known)
+                return None if applied is None else self.eliminate_equalities(applied)
+        return cube
+
+    def _in_order(self, cube: Cube) -> Cube:
+        """Write C(b,a) of a symmetric predicate as C(a,b), and [x=y] once, so that equal terms are seen to be equal."""
+        factors: list[Factor] = []
+        for f in cube.factors:
+            if isinstance(f, Literal) and self._predicate(f).symmetric:
+                factors.append(replace(f, args=tuple(sorted(f.args, key=str))))
+            elif not isinstance(f, Same) or (f.left != f.right and f.in_order() not in factors):
+                factors.append(f.in_order() if isinstance(f, Same) else f)
+        return replace(cube, factors=tuple(factors))
+
+    def _settle_products(self, cube: Cube, outside: tuple[Literal, ...]) -> Cube:
+        inside = tuple(f for f in cube.factors if isinstance(f, Literal)) + outside
+        factors: list[Factor] = []
+        for factor in cube.factors:
+            if isinstance(factor, Product):
+                try:
+                    terms = collect((coefficient * inner, settled) for coefficient, term in factor.terms
+                                    for inner, settled in self.settle(term, inside))
+                except MeetError as error:
+                    raise MeetError(error.variable or factor.over.name) from None
+                factor = replace(factor, terms=terms)
+            factors.append(factor)
+        return replace(cube, factors=tuple(factors))
+
+    def _predicate(self, literal: Literal) -> Predicate:
+        return self.theory.predicate[literal.predicate]
+
+    def _treat(self, work: _Work, pairs: tuple[Pair, ...], own: int) -> list[tuple[int, _Work]]:
+        """V(c) - V(c where the pair meets) + V(c where it meets, merged), pair after pair; equal states are joined."""
+        open_states: dict[tuple[_Work, tuple[Pair, ...]], int] = {(work, pairs): 1}
+        done: list[tuple[int, _Work]] = []
+        while open_states:
+            # the oldest first: states of one generation can still be joined
+            (work, pairs), coefficient = next(iter(open_states.items()))
+            del open_states[work, pairs]
+            if not pairs:
+                done.append((coefficient, work))
+                continue
+            for sign, state, rest in self._treat_first(work, pairs, own):
+                key = (state, rest)
+                open_states[key] = open_states.get(key, 0) + sign * coefficient
+                if open_states[key] == 0:
+                    del open_states[key]
+            if len(open_states) + len(done) > 20 * self.max_cubes:
+                raise too_many(self.rule, len(open_states) + len(done), self.max_cubes)
+        return done
+
+    def _treat_first(self, work: _Work, pairs: tuple[Pair, ...],
+                     own: int) -> Iterator[tuple[int, _Work, tuple[Pair, ...]]]:
+        (i, j, swapped), rest = pairs[0], pairs[1:]
+        # the one outside, if any, comes second
+        i, j = min(i, j), max(i, j)
+        literals = dict(work.slots)
+        if i == j or i >= own or i not in literals or j not in literals:
+            yield 1, work, rest
+            return
+        names = {v.name for v in work.base.variables}
+        meeting = unify(self._facing(literals[i], literals[j], swapped), names.__contains__)
+        met = None if meeting is None else self._apply(work, meeting)
+        if meeting is None or met is None:
+            yield 1, work, rest
+            return
+        if meeting.mapping or meeting.equal:
+            yield 1, work, rest
+            yield -1, met, rest
+        for sign, merged, gone in self._merge(met, i, j, own):
+            kept = i if gone == j else j
+            yield sign, merged, tuple((kept if a == gone else a, kept if b == gone else b, s) for a, b, s in rest)
+
+    def _facing(self, one: Literal, other: Literal, swapped: bool) -> list[tuple[Term, Term]]:
+        """The argument pairs that must be equal for the literals to be about the same variable."""
+        functional = self._predicate(one).functional
+        args = tuple(reversed(other.args)) if swapped else other.args
+        return [(a, b) for k, (a, b) in enumerate(zip(one.args, args, strict=True)) if k not in functional]
+
+    def _apply(self, work: _Work, meeting: Meeting) -> _Work | None:
+        base = apply(work.base, meeting, self.known)
+        if base is None:
+            return None
+        slots = ((slot, substitute(literal, meeting.mapping)) for slot, literal in work.slots)
+        return _Work(tuple((slot, literal) for slot, literal in slots if isinstance(literal, Literal)), base)
+
+    def _merge(self, work: _Work, i: int, j: int, own: int) -> Iterator[tuple[int, _Work, int]]:
+        """Two literals about one variable become one, or several terms; yields the slot that went.
+
+        A literal from outside (j >= own) stays as it is, and makes the one inside superfluous.
+        """
+        one, other = dict(work.slots)[i], dict(work.slots)[j]
+        if self._predicate(one).functional:
+            yield from self._merge_functional(work, i, j, own)
+        elif one.labels is not None and other.labels is not None:
+            common = one.labels & other.labels
+            if j >= own and common not in (frozenset(), other.labels):
+                # what is known outside leaves open what is asked inside: the two are not independent
+                raise MeetError("")
+            if common and j >= own:
+                yield 1, work.without(i), i
+            elif common:
+                names = self._predicate(one).labels or ()
+                shown = tuple(names[k] for k in sorted(common))
+                yield 1, work.without(j).put(i, replace(one, labels=common, shown=shown)), j
+        elif one.negated == other.negated:
+            gone = i if j >= own else j
+            yield 1, work.without(gone), gone
+
+    def _merge_functional(self, work: _Work, i: int, j: int, own: int) -> Iterator[tuple[int, _Work, int]]:
+        """Values of one function:  y z = [y=z] y;  y !z = y - [y=z] y;  !y !z = 1 - y - z + [y=z] y."""
+        one, other = dict(work.slots)[i], dict(work.slots)[j]
+        if j >= own and other.negated:
+            # that one value is excluded outside changes the odds of all others
+            raise MeetError("")
+        names = {v.name for v in work.base.variables}
+        functional = self._predicate(one).functional
+        values = unify([(one.args[k], other.args[k]) for k in functional], names.__contains__)
+        same = None if values is None else self._apply(work, values)
+        if one.negated and other.negated:
+            yield 1, work.without(i, j), j
+            yield -1, work.without(j).put(i, replace(one, negated=False)), j
+            yield -1, work.without(i).put(j, replace(other, negated=False)), i
+            if same is not None:
+                yield 1, same.without(j).put(i, replace(dict(same.slots)[i], negated=False)), j
+            return
+        # of a true and a false literal the true one stays; of two true ones the first, or the one outside
+        gone = i if one.negated or j >= own else j
+        if one.negated or other.negated:
+            yield 1, work.without(gone), gone
+        if same is not None:
+            yield -1 if one.negated or other.negated else 1, same.without(gone), gone
+
+    # products: their factors for different values, and different products, must not share atoms
+
+    def _check_products(self, products: list[Product]) -> None:
+        for product in products:
+            inside = list(_literals(product))
+            for one, _ in inside:
+                for other, bound in inside:
+                    self._check_apart(one, other, bound, product.over)
+        for k, product in enumerate(products):
+            for earlier in products[:k]:
+                for one, _ in _literals(product):
+                    for other, _ in _literals(earlier):
+                        for _ in self._meetings(one, other):
+                            raise MeetError(product.over.name)
+
+    def _check_apart(self, one: Literal, other: Literal, bound: frozenset[str], over: Range) -> None:
+        fresh = {name: Var(name + "'") for name in bound}
+        renamed = substitute(other, fresh)
+        assert isinstance(renamed, Literal)
+        for meeting in self._meetings(one, renamed):
+            if at(Var(over.name), meeting) != at(Var(over.name + "'"), meeting):
+                raise MeetError(over.name)
+
+    def _meetings(self, one: Literal, other: Literal) -> Iterator[Mapping[str, Term]]:
+        """Every way in which two literals can be about one variable, whatever has to be bound for it."""
+        if one.predicate == other.predicate:
+            for swapped in (False, True) if self._predicate(one).symmetric else (False,):
+                meeting = unify(self._facing(one, other, swapped), lambda name: True)
+                if meeting is not None:
+                    yield meeting.mapping
+
+
+def _literals(product: Product) -> Iterator[tuple[Literal, frozenset[str]]]:
+    """Every literal under a product, with the variables bound on the way to it."""
+    for _, cube in product.terms:
+        bound = frozenset({product.over.name, *(v.name for v in cube.variables)})
+        for factor in cube.factors:
+            if isinstance(factor, Literal):
+                yield factor, bound
+            elif isinstance(factor, Product):
+                for literal, deeper in _literals(factor):
+                    yield literal, bound | deeper
+
+
+def too_many(rule: Rule, n_cubes: int, limit: int) -> CostError:
+    return CostError(f"this rule needs more than {limit} products ({n_cubes} so far)", rule.span,
+                     "split it into smaller rules, or raise max_cubes")

@@ -1,0 +1,338 @@
+"""Any formula as a signed sum of products, by Shannon expansion over its atoms.
+
+Stage: parse -> **normalize** -> plan.  ARCHITECTURE section 2.2 and 2.3.
+
+    !((a v b) ^ (a v c))   ->   !a !b  +  !a b !c            disjoint, so their probabilities add up
+    EXIST y A(x,y)         ->   1 - prod_y !A(x,y)           multilinear, as long as no atom stands in two factors
+
+A branch fixes one atom everywhere in the formula, below quantifiers too, so that what a quantifier does not bind is
+out of it before the quantifier itself becomes a product.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from ..parse.syntax import (
+    And,
+    Atom,
+    Constant,
+    Equal,
+    Exists,
+    Forall,
+    Formula,
+    Iff,
+    Implies,
+    Not,
+    Or,
+    Variable,
+    children,
+    free_variables,
+    terms,
+)
+from ..parse.syntax import Term as SyntaxTerm
+from ..parse.theory import Rule, Theory
+from .coincide import too_many
+from .cubes import Const, Cube, Factor, Literal, Product, Range, Same, Signed, Term, Var
+
+Truth = Formula | bool
+
+
+def simplify_not(body: Truth) -> Truth:
+    if isinstance(body, bool):
+        return not body
+    return body.body if isinstance(body, Not) else Not(body)
+
+
+def simplify_many(parts: list[Truth], conjunction: bool) -> Truth:
+    """`^` and `v` of parts, some of them decided: a decided part either decides the whole or drops out."""
+    if any(part is (not conjunction) for part in parts):
+        return not conjunction
+    left = tuple(dict.fromkeys(part for part in parts if not isinstance(part, bool)))
+    if len(left) < 2:
+        return left[0] if left else conjunction
+    return And(left) if conjunction else Or(left)
+
+
+@dataclass(frozen=True)
+class Expander:
+    """Expand the formulas of one rule."""
+
+    theory: Theory
+    rule: Rule
+    # every variable of the rule, bound ones under names of their own
+    ranges: Mapping[str, Range]
+    max_cubes: int
+
+    def expand(self, formula: Truth, budget: list[int] | None = None) -> list[Signed]:
+        """Signed cubes that add up to the probability that the formula is true; the cubes sum over nothing yet."""
+        budget = [64 * self.max_cubes] if budget is None else budget
+        formula = self.simplify(formula)
+        if isinstance(formula, bool):
+            return [(1, Cube((), ()))] if formula else []
+        budget[0] -= 1
+        if budget[0] < 0:
+            raise too_many(self.rule, 64 * self.max_cubes, self.max_cubes)
+        unit = self._choose(formula)
+        if isinstance(unit, (Exists, Forall)):
+            return self._split_quantifier(formula, unit, budget)
+        found: list[Signed] = []
+        for factor_sum, rest in self._branches(formula, unit):
+            found += multiply(factor_sum, self.expand(rest, budget))
+            if len(found) > self.max_cubes:
+                raise too_many(self.rule, len(found), self.max_cubes)
+        return found
+
+    def _choose(self, formula: Formula) -> Formula:
+        """The atom that stands most often among those that no quantifier binds; a quantifier only if there is none."""
+        candidates = list(_unbound(formula, frozenset()))
+        leaves = [c for c in candidates if isinstance(c, (Atom, Equal))]
+        if leaves:
+            counts = Counter(self._group(leaf) for leaf in leaves)
+            return max(leaves, key=lambda leaf: counts[self._group(leaf)])
+        # innermost first: what stands below another quantifier without depending on it
+        return min(candidates, key=_size)
+
+    @staticmethod
+    def _group(leaf: Atom | Equal) -> object:
+        """Atoms of one multi-class variable are expanded together."""
+        return (leaf.predicate, leaf.args) if isinstance(leaf, Atom) else leaf
+
+    def _branches(self, formula: Formula, leaf: Formula) -> Iterator[tuple[list[Signed], Truth]]:
+        """Each value of an atom, with what is left of the formula where it has that value."""
+        if isinstance(leaf, Equal):
+            same = Same(self._term(leaf.left), self._term(leaf.right)).in_order()
+            yield [(1, Cube((), (same,)))], self._assign(formula, {leaf: True})
+            yield [(1, Cube((), ())), (-1, Cube((), (same,)))], self._assign(formula, {leaf: False})
+            return
+        assert isinstance(leaf, Atom)
+        args = tuple(map(self._term, leaf.args))
+        if leaf.labels is None:
+            for value in (True, False):
+                literal = Literal(leaf.predicate, args, negated=not value)
+                yield [(1, Cube((), (literal,)))], self._assign(formula, {leaf: value})
+            return
+        names = self.theory.predicate[leaf.predicate].labels or ()
+        atoms = [a for a in dict.fromkeys(_leaves(formula))
+                 if isinstance(a, Atom) and (a.predicate, a.args) == (leaf.predicate, leaf.args)]
+        classes: dict[tuple[bool, ...], list[int]] = {}
+        for k, name in enumerate(names):
+            classes.setdefault(tuple(name in (a.labels or ()) for a in atoms), []).append(k)
+        for values, labels in classes.items():
+            chosen = Literal(leaf.predicate, args, False, frozenset(labels), tuple(names[k] for k in labels))
+            yield [(1, Cube((), (chosen,)))], self._assign(formula, dict(zip(atoms, values, strict=True)))
+
+    def _term(self, term: SyntaxTerm) -> Term:
+        if isinstance(term, Variable):
+            return Var(term.name, term.offset)
+        return Const(self.theory.index(term.type, term.name), term.name)
+
+    def simplify(self, formula: Truth) -> Truth:
+        """What is decided already is worked in; symmetric atoms and equalities are written one way only."""
+        return formula if isinstance(formula, bool) else self._assign(formula, {})
+
+    def _leaf(self, leaf: Atom | Equal) -> Truth:
+        if isinstance(leaf, Atom):
+            in_order = tuple(sorted(leaf.args, key=str))
+            return replace(leaf, args=in_order) if self.theory.predicate[leaf.predicate].symmetric else leaf
+        if isinstance(leaf.left, Constant) and isinstance(leaf.right, Constant):
+            return leaf.left.name == leaf.right.name
+        if leaf.left == leaf.right:
+            return True
+        return leaf if str(leaf.left) < str(leaf.right) else replace(leaf, left=leaf.right, right=leaf.left)
+
+    def _assign(self, formula: Formula, values: Mapping[Formula, bool]) -> Truth:
+        """The formula where some atoms are decided, simplified."""
+        if formula in values:
+            return values[formula]
+        if isinstance(formula, (Atom, Equal)):
+            return self._leaf(formula)
+        parts = [self._assign(child, values) for child in children(formula)]
+        if isinstance(formula, Not):
+            return simplify_not(parts[0])
+        if isinstance(formula, (And, Or)):
+            return simplify_many(parts, isinstance(formula, And))
+        if isinstance(formula, Implies):
+            return simplify_many([simplify_not(parts[0]), parts[1]], False)
+        if isinstance(formula, Iff):
+            if isinstance(parts[0], bool) or isinstance(parts[1], bool):
+                known, other = parts if isinstance(parts[0], bool) else reversed(parts)
+                return other if known is True else simplify_not(other)
+            return True if parts[0] == parts[1] else Iff(parts[0], parts[1])
+        assert isinstance(formula, (Exists, Forall))
+        body, of_nothing = parts[0], isinstance(formula, Forall)
+        window = self.ranges[formula.variables[0].name]
+        if isinstance(body, bool) and (body is of_nothing or not (window.low or window.high)):
+            return body
+        # a range that shifts can leave empty stays, and is multiplied over like any other
+        return replace(formula, body=And(()) if body is True else Or(()) if body is False else body)
+
+    def _split_quantifier(self, formula: Formula, unit: Exists | Forall, budget: list[int]) -> list[Signed]:
+        """Both values of a quantified part: P(true) f1 + P(false) f0."""
+        # FORALL y p is false where EXIST y !p is true
+        is_forall = isinstance(unit, Forall)
+        body = Not(unit.body) if is_forall else unit.body
+        if_exists, if_none = (self.expand(self._assign(formula, {unit: value != is_forall}), budget)
+                              for value in (True, False))
+        exists, none = self.quantified(unit.variables[0].name, body, budget)
+        return multiply(exists, if_exists) + multiply(none, if_none)
+
+    def quantified(self, name: str, body: Formula,
+                   budget: list[int] | None = None) -> tuple[list[Signed], list[Signed]]:
+        """The probability that the body holds for some value of a variable, and that it holds for none."""
+        one: Signed = (1, Cube((), ()))
+        exclusive = self._exclusive(self.ranges[name], body, budget)
+        if exclusive is not None:
+            return exclusive, [one, *((-c, cube) for c, cube in exclusive)]
+        product = Product(self.ranges[name], tuple(self.expand(Not(body), budget)))
+        return [one, (-1, Cube((), (product,)))], [(1, Cube((), (product,)))]
+
+    def _exclusive(self, over: Range, body: Formula, budget: list[int] | None) -> list[Signed] | None:
+        """If the body holds for at most one value, by a functional argument: the sum over its values."""
+        if not any(isinstance(leaf, Atom) and self.theory.predicate[leaf.predicate].functional
+                   for leaf in _leaves(body)):
+            return None
+        cubes = self.expand(body, budget)
+        # one function, the same in all cubes, must name the value
+        named = [{key for factor in cube.factors for key in self._names_value(factor, over.name)} for _, cube in cubes]
+        if not named or not set.intersection(*named):
+            return None
+        return [(c, replace(cube, variables=(over, *cube.variables))) for c, cube in cubes]
+
+    def _names_value(self, factor: Factor, name: str) -> Iterator[object]:
+        """The functions of which a true literal says that this variable is their value."""
+        if isinstance(factor, Literal) and not factor.negated:
+            functional = self.theory.predicate[factor.predicate].functional
+            applied_to = tuple(t for k, t in enumerate(factor.args) if k not in functional)
+            if not any(isinstance(t, Var) and t.name == name for t in applied_to):
+                for k in functional:
+                    value = factor.args[k]
+                    if isinstance(value, Var) and value.name == name:
+                        yield factor.predicate, applied_to, k, value.offset
+
+
+def multiply(left: list[Signed], right: list[Signed]) -> list[Signed]:
+    return [(a * b, Cube(one.variables + other.variables, one.factors + other.factors))
+            for a, one in left for b, other in right]
+
+
+def _leaves(formula: Formula) -> Iterator[Formula]:
+    if isinstance(formula, (Atom, Equal)):
+        yield formula
+    for child in children(formula):
+        yield from _leaves(child)
+
+
+def _unbound(formula: Formula, bound: frozenset[str]) -> Iterator[Formula]:
+    """Atoms and quantified parts, at any depth, that speak of no variable bound above them."""
+    if isinstance(formula, (Atom, Equal)):
+        if not any(isinstance(t, Variable) and t.name in bound for t in terms(formula)):
+            yield formula
+    elif isinstance(formula, (Exists, Forall)):
+        if not bound & set(free_variables(formula)):
+            yield formula
+        yield from _unbound(formula.body, bound | {v.name for v in formula.variables})
+    else:
+        for child in children(formula):
+            yield from _unbound(child, bound)
+
+
+def _size(formula: Formula) -> int:
+    return 1 + sum(map(_size, children(formula)))
+
+
+def rename_apart(formula: Formula) -> Formula:
+    """Every quantifier gets variables of its own name, none of them free anywhere in the formula.
+
+    `EXIST x P(x) ^ EXIST x Q(x)  ->  EXIST x P(x) ^ EXIST x' Q(x')`
+    """
+    taken = set(free_variables(formula))
+
+    def walk(node: Formula, names: Mapping[str, str]) -> Formula:
+        def term(t: SyntaxTerm) -> SyntaxTerm:
+            return replace(t, name=names.get(t.name, t.name), per_constant=False) if isinstance(t, Variable) else t
+
+        if isinstance(node, Atom):
+            return replace(node, args=tuple(map(term, node.args)))
+        if isinstance(node, Equal):
+            return replace(node, left=term(node.left), right=term(node.right))
+        if isinstance(node, (Exists, Forall)):
+            inner = dict(names)
+            for variable in node.variables:
+                new = variable.name
+                while new in taken:
+                    new += "'"
+                taken.add(new)
+                inner[variable.name] = new
+            variables = tuple(replace(v, name=inner[v.name]) for v in node.variables)
+            body = walk(node.body, inner)
+            # one variable to a quantifier
+            for variable in reversed(variables):
+                body = replace(node, variables=(variable,), body=body)
+            return body
+        if isinstance(node, Not):
+            return replace(node, body=walk(node.body, names))
+        if isinstance(node, (And, Or)):
+            return replace(node, parts=tuple(walk(part, names) for part in node.parts))
+        if isinstance(node, Implies):
+            return replace(node, premise=walk(node.premise, names), conclusion=walk(node.conclusion, names))
+        return replace(node, left=walk(node.left, names), right=walk(node.right, names))
+
+    return walk(formula, {})
+
+
+def variable_ranges(formula: Formula) -> dict[str, Range]:
+    """Type and shifts of every variable, free or bound, of a formula renamed apart."""
+    ranges: dict[str, Range] = {}
+
+    def walk(node: Formula) -> None:
+        if isinstance(node, (Exists, Forall)):
+            for v in node.variables:
+                ranges.setdefault(v.name, Range(v.name, v.type))
+        if isinstance(node, (Atom, Equal)):
+            for t in terms(node):
+                if isinstance(t, Variable):
+                    known = ranges.get(t.name, Range(t.name, t.type))
+                    ranges[t.name] = replace(known, low=min(known.low, t.offset), high=max(known.high, t.offset))
+        for child in children(node):
+            walk(child)
+
+    walk(formula)
+    return ranges
+
+
+def write_out(formula: Formula, variable: str, values: list[Constant], window: Range) -> Formula:
+    """Replace the quantifier of one variable by a disjunction or conjunction over the constants of its type."""
+
+    def put(node: Formula, value: int) -> Formula:
+        def term(t: SyntaxTerm) -> SyntaxTerm:
+            if isinstance(t, Variable) and t.name == variable:
+                return values[value + t.offset]
+            return t
+
+        if isinstance(node, Atom):
+            return replace(node, args=tuple(map(term, node.args)))
+        if isinstance(node, Equal):
+            return replace(node, left=term(node.left), right=term(node.right))
+        return _rebuild(node, [put(child, value) for child in children(node)])
+
+    if isinstance(formula, (Exists, Forall)) and formula.variables[0].name == variable:
+        inside = range(-window.low, len(values) - window.high)
+        parts = tuple(put(formula.body, value) for value in inside)
+        return Or(parts) if isinstance(formula, Exists) else And(parts)
+    if isinstance(formula, (Atom, Equal)):
+        return formula
+    return _rebuild(formula, [write_out(child, variable, values, window) for child in children(formula)])
+
+
+def _rebuild(node: Formula, parts: list[Formula]) -> Formula:
+    if isinstance(node, (And, Or)):
+        return replace(node, parts=tuple(parts))
+    if isinstance(node, Implies):
+        return replace(node, premise=parts[0], conclusion=parts[1])
+    if isinstance(node, Iff):
+        return replace(node, left=parts[0], right=parts[1])
+    assert isinstance(node, (Not, Exists, Forall))
+    return replace(node, body=parts[0])

@@ -1,0 +1,99 @@
+"""Files, includes and folders: from a path to a theory.
+
+Stage: files -> **parse**.
+
+    Theory.from_file("smoking.mln")            an .mln file of Alchemy, Tuffy or pracmln
+    Theory.from_file("uw_cse/ai")              a folder of ExpressGNN with `predicates`, `rules` and `facts`
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from ..errors import LogicMPError, RuleError, Source, Span
+from .reader import Include, Statement, read_statements
+from .resolve import resolve
+from .theory import Theory
+
+GRAMMARS = ("auto", "standard", "prac")
+
+
+def parse_theory(text: str, name: str = "<text>", grammar: str = "auto") -> Theory:
+    """Parse and check a theory given as text.
+
+    >>> print(parse_theory("2 Smokes(x) => Cancer(x)"), end="")
+    Smokes(thing)
+    Cancer(thing)
+    <BLANKLINE>
+    2 Smokes(x) => Cancer(x)
+
+    Args:
+        text: the theory; `#include` is looked up from the current folder.
+        name: what errors call the text.
+        grammar: "standard" (lower-case variables), "prac" (`?x` variables), or "auto".
+    """
+    if grammar not in GRAMMARS:
+        raise LogicMPError(f"unknown grammar {grammar!r}", f"known: {', '.join(GRAMMARS)}")
+    return resolve(_expand(Source(name, text), Path(), grammar, ()))
+
+
+def load_theory(path: str | Path, grammar: str = "auto") -> Theory:
+    """Read a theory from a file, from `-` (standard input), or from a folder of ExpressGNN."""
+    if str(path) == "-":
+        return parse_theory(sys.stdin.read(), "<stdin>", grammar)
+    if Path(path).is_dir():
+        return _load_folder(Path(path))
+    path = Path(path)
+    return resolve(_expand(read_source(path), path.parent, grammar, (path.resolve(),)))
+
+
+def read_source(path: Path, span: Span | None = None) -> Source:
+    """The text of a file; an error names the file, the reason, and the line that asked for it."""
+    try:
+        data = path.read_bytes()
+    except OSError as cause:
+        reason = cause.strerror or str(cause)
+        raise RuleError(f"cannot read {str(path)!r}: {reason}", span, _similar(path)) from None
+    for encoding in ("utf-8-sig", "latin-1"):
+        try:
+            # universal newlines, by hand because the bytes may be latin-1
+            return Source(str(path), data.decode(encoding).replace("\r\n", "\n").replace("\r", "\n"))
+        except UnicodeDecodeError:
+            continue
+    raise AssertionError("latin-1 decodes every byte")
+
+
+def _similar(path: Path) -> str | None:
+    import difflib
+
+    folder = path.parent
+    if not folder.is_dir():
+        return f"there is no folder {str(folder)!r}"
+    close = difflib.get_close_matches(path.name, [p.name for p in folder.iterdir()], n=1)
+    return f"did you mean {str(folder / close[0])!r}?" if close else None
+
+
+def _expand(source: Source, folder: Path, grammar: str, open_files: tuple[Path, ...]) -> list[Statement | Include]:
+    """The statements of a text with every include replaced by the file's own statements."""
+    statements: list[Statement | Include] = []
+    for statement in read_statements(source, grammar):
+        if not isinstance(statement, Include):
+            statements.append(statement)
+            continue
+        path = folder / statement.path
+        resolved = path.resolve()
+        if resolved in open_files:
+            chain = " -> ".join(p.name for p in (*open_files[open_files.index(resolved) :], resolved))
+            raise RuleError(f"the file includes itself: {chain}", statement.span)
+        statements += _expand(read_source(path, statement.span), path.parent, grammar, (*open_files, resolved))
+    return statements
+
+
+def _load_folder(folder: Path) -> Theory:
+    missing = [name for name in ("predicates", "rules") if not (folder / name).is_file()]
+    if missing:
+        raise LogicMPError(f"the folder {str(folder)!r} has no file {missing[0]!r}",
+                           "a folder holds 'predicates' and 'rules', as ExpressGNN writes them; or give an .mln file")
+    return resolve([statement for name in ("predicates", "rules")
+                    for statement in _expand(read_source(folder / name), folder, "standard", ())])

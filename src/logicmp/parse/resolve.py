@@ -1,0 +1,378 @@
+"""Statements to a checked theory: declarations found, names known, every variable of one type.
+
+Stage: statements -> **parse** -> normalize.
+
+    Smokes(person)               first bare appearance: a declaration
+    1.5 Smokes(x) => Cancer(x)   x is a person, because Smokes(person)
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..errors import RuleError, Span, closest
+from .reader import Defined, Enclosed, Include, Marked, Starred, Statement
+from .syntax import (
+    And,
+    Atom,
+    Constant,
+    Equal,
+    Exists,
+    Forall,
+    Formula,
+    Iff,
+    Implies,
+    Not,
+    Or,
+    Term,
+    Variable,
+    children,
+    depth,
+)
+from .theory import DEFAULT_TYPE, Argument, Predicate, Rule, Theory, Type
+
+# *atoms multiply out
+MAX_STARRED = 8
+# the printed rule has up to three levels of brackets for each of these, and the reader reads no more than 160
+MAX_DEPTH = 50
+
+
+@dataclass
+class _VariableInfo:
+    """What is known of one variable of one rule while its type is looked for."""
+
+    name: str
+    type: str = ""
+    span: Span | None = None
+
+
+@dataclass
+class _Types:
+    """The constants seen so far, by type."""
+
+    declared: dict[str, Span] = field(default_factory=dict)
+    constants: dict[str, dict[str, None]] = field(default_factory=dict)
+
+    def use(self, constant: Constant, type_name: str) -> Constant:
+        known = self.constants.setdefault(type_name, {})
+        if type_name in self.declared and constant.name not in known:
+            raise unknown_constant(constant.name, type_name, known, constant.span)
+        known[constant.name] = None
+        return replace(constant, type=type_name)
+
+
+def unknown_constant(name: str, type_name: str, known: Iterable[str], span: Span | None) -> RuleError:
+    return RuleError(f"{name!r} is not a constant of type {type_name!r}, whose constants are listed", span,
+                     closest(name, list(known), "constant"))
+
+
+def unknown_predicate(name: str, declared: Iterable[str], span: Span | None) -> RuleError:
+    if span is not None:
+        span = Span(span.source, span.start, span.start + len(name))
+    return RuleError(f"predicate {name!r} is used but not declared", span, closest(name, list(declared), "predicate"))
+
+
+def wrong_arity(predicate: Predicate, given: int, span: Span | None) -> RuleError:
+    expected = len(predicate.arguments)
+    return RuleError(f"{predicate.name} has {expected} argument{'s' * (expected != 1)}, but {given} "
+                     f"{'is' if given == 1 else 'are'} given", span, f"it is declared as {predicate}")
+
+
+def resolve(statements: Iterable[Statement | Include]) -> Theory:
+    """Check the statements of all files together and build the theory."""
+    types = _Types()
+    predicates: dict[str, Predicate] = {}
+    rest: list[Statement] = []
+    for statement in statements:
+        assert isinstance(statement, Statement), "includes are replaced by what they include before this"
+        if isinstance(statement.formula, Defined):
+            _declare_type(statement, types)
+        elif (declared := _declaration(statement, predicates)) is not None:
+            predicates.setdefault(declared.name, declared)
+        else:
+            rest.append(statement)
+    if not predicates:
+        for statement in rest:
+            _declare_default(_plain(statement.formula), predicates)
+    for predicate in predicates.values():
+        for argument in predicate.arguments:
+            types.constants.setdefault(argument.type, {})
+    rules = [rule for statement in rest for rule in _rules(statement, predicates, types)]
+    return Theory(
+        tuple(Type(name, tuple(known), name in types.declared) for name, known in types.constants.items()),
+        tuple(predicates.values()),
+        tuple(rules),
+    )
+
+
+def _plain(formula: Any) -> Any:
+    while isinstance(formula, Enclosed):
+        formula = formula.body
+    return formula
+
+
+# declarations
+
+
+def _declare_type(statement: Statement, types: _Types) -> None:
+    defined: Defined = statement.formula
+    if statement.weight is not None or statement.is_hard:
+        raise RuleError("a type declaration has no weight and no final '.'", statement.span)
+    known = types.constants.setdefault(defined.name, {})
+    known.update(dict.fromkeys(defined.items))
+    if not known:
+        raise RuleError(f"type {defined.name!r} is declared without constants", defined.span,
+                        "every type needs one constant")
+    types.declared[defined.name] = defined.span
+
+
+def _declaration(statement: Statement, predicates: dict[str, Predicate]) -> Predicate | None:
+    """The predicate that a bare atom declares, if it does: the first bare appearance is the declaration."""
+    if statement.weight is not None or statement.is_hard:
+        return None
+    atom, starred = statement.formula, statement.closed_world
+    if isinstance(atom, Starred):
+        atom, starred = atom.atom, True
+    if not isinstance(atom, Atom) or not all(_names_type(arg) for arg in atom.args):
+        if statement.word is not None:
+            raise RuleError("a declaration names the types of the arguments", statement.span,
+                            "for example: symmetric Friends(person, person)")
+        return None
+    declared = Predicate(
+        atom.predicate,
+        tuple(Argument(arg.name, getattr(arg, "mark", "")) for arg in atom.args),
+        None if atom.labels is None else atom.labels, starred, statement.word is not None, atom.span)
+    known = predicates.get(atom.predicate)
+    if known is None:
+        _check_declaration(declared)
+        return declared
+    if known == replace(declared, closed_world=known.closed_world):
+        predicates[known.name] = replace(known, closed_world=known.closed_world or starred)
+        return known
+    if statement.word is not None or starred or any(isinstance(arg, Marked) for arg in atom.args):
+        raise RuleError(f"{atom.predicate} is declared twice, and differently", atom.span, also=known.span)
+    return None
+
+
+def _names_type(arg: Any) -> bool:
+    if isinstance(arg, Variable):
+        return not (arg.offset or arg.per_constant or (arg.span is not None and arg.span.text.startswith("?")))
+    return isinstance(arg, Marked) or (isinstance(arg, Constant) and arg.name[:1].isidentifier()
+                                       and arg.span is not None and not arg.span.text.startswith('"'))
+
+
+def _check_declaration(predicate: Predicate) -> None:
+    marks = {argument.mark for argument in predicate.arguments} - {""}
+    if len(marks) > 1:
+        raise RuleError("'!' and '?' cannot stand in one predicate", predicate.span)
+    if predicate.symmetric and (len(predicate.arguments) != 2 or len(set(predicate.types)) != 1 or marks):
+        raise RuleError("a symmetric predicate has two plain arguments of one type", predicate.span,
+                        "for example: symmetric Friends(person, person)")
+    if predicate.labels is not None and marks:
+        raise RuleError("a multi-class predicate has no functional argument", predicate.span)
+    if predicate.labels is not None and len(predicate.labels) < 2:
+        raise RuleError("a multi-class predicate has at least two labels", predicate.span)
+
+
+def _declare_default(formula: Any, predicates: dict[str, Predicate]) -> None:
+    """A theory without declarations: every predicate is over one default type."""
+    formula = formula.atom if isinstance(formula, Starred) else formula
+    if isinstance(formula, Atom):
+        if formula.labels is not None:
+            types = ", ".join(["token"] * len(formula.args))
+            raise RuleError(f"the labels of {formula.predicate!r} are not known", formula.span,
+                            f"declare them: {formula.predicate}({types}) in {{A, B, C}}")
+        predicates.setdefault(formula.predicate, Predicate(
+            formula.predicate, (Argument(DEFAULT_TYPE),) * len(formula.args), span=formula.span))
+    elif not isinstance(formula, Defined):
+        for child in children(formula):
+            _declare_default(_plain(child), predicates)
+
+
+# rules
+
+
+def _rules(statement: Statement, predicates: dict[str, Predicate], types: _Types) -> list[Rule]:
+    indivisible = isinstance(statement.formula, Enclosed) and statement.formula.bracket == "["
+    starred = _count_starred(statement.formula)
+    if starred > MAX_STARRED:
+        raise RuleError(f"{starred} atoms marked '*' make {2**starred} rules (limit {2**MAX_STARRED})", statement.span)
+    rules = [
+        Rule(_Checker(predicates, types, signs).check(statement.formula),
+             statement.weight, statement.is_hard, indivisible, statement.span)
+        for signs in itertools.product((True, False), repeat=starred)
+    ]
+    for rule in rules:
+        if depth(rule.formula) > MAX_DEPTH:
+            raise RuleError(f"this formula is nested more than {MAX_DEPTH} deep", statement.span, "split the rule")
+    return rules
+
+
+def _count_starred(formula: Any) -> int:
+    formula = _plain(formula)
+    if isinstance(formula, Starred):
+        return 1
+    return 0 if isinstance(formula, Defined) else sum(_count_starred(child) for child in children(formula))
+
+
+class _Checker:
+    """Resolve one rule: bind variables to their quantifiers, give them types, check every atom."""
+
+    def __init__(self, predicates: dict[str, Predicate], types: _Types, signs: tuple[bool, ...]):
+        self.predicates = predicates
+        self.types = types
+        self.signs = list(signs)
+        self.free: dict[str, _VariableInfo] = {}
+        # which variable each occurrence means; two variables of one name can stand in one rule
+        self.meaning: dict[int, _VariableInfo] = {}
+        self.equalities: list[Equal] = []
+        self.bound: list[_VariableInfo] = []
+
+    def check(self, raw: Any) -> Formula:
+        formula = self._bind(raw, {})
+        self._type_equalities()
+        for info in (*self.free.values(), *self.bound):
+            if not info.type:
+                raise RuleError(f"variable {info.name!r} has no type", info.span, "use it in an atom, or take it away")
+        names = self._final_names()
+        return self._finish(formula, names)
+
+    def _bind(self, raw: Any, scope: dict[str, _VariableInfo]) -> Formula:
+        """Strip brackets, choose signs, check atoms and note what every variable occurrence means."""
+        raw = _plain(raw)
+        if isinstance(raw, Defined):
+            raise RuleError("a declaration cannot stand inside a rule", raw.span)
+        if isinstance(raw, Starred):
+            atom: Formula = self._bind(raw.atom, scope)
+            return atom if self.signs.pop(0) else Not(atom, raw.span)
+        if isinstance(raw, Atom):
+            return self._bind_atom(raw, scope)
+        if isinstance(raw, Equal):
+            # fresh copies, because `meaning` is by identity
+            equal: Equal = replace(raw, left=replace(raw.left), right=replace(raw.right))
+            for side in (equal.left, equal.right):
+                if isinstance(side, Variable):
+                    self._occurrence(side, "", scope)
+            self.equalities.append(equal)
+            return equal
+        if isinstance(raw, Not):
+            return replace(raw, body=self._bind(raw.body, scope))
+        if isinstance(raw, (And, Or)):
+            return replace(raw, parts=tuple(self._bind(part, scope) for part in raw.parts))
+        if isinstance(raw, Implies):
+            return replace(raw, premise=self._bind(raw.premise, scope), conclusion=self._bind(raw.conclusion, scope))
+        if isinstance(raw, Iff):
+            return replace(raw, left=self._bind(raw.left, scope), right=self._bind(raw.right, scope))
+        assert isinstance(raw, (Exists, Forall))
+        variables = tuple(replace(v) for v in raw.variables)
+        for variable in variables:
+            info = _VariableInfo(variable.name, span=variable.span)
+            self.bound.append(info)
+            self.meaning[id(variable)] = info
+        inner = {**scope, **{v.name: self.meaning[id(v)] for v in variables}}
+        return replace(raw, variables=variables, body=self._bind(raw.body, inner))
+
+    def _bind_atom(self, raw: Atom, scope: dict[str, _VariableInfo]) -> Atom:
+        predicate = self.predicates.get(raw.predicate)
+        if predicate is None:
+            raise unknown_predicate(raw.predicate, self.predicates, raw.span)
+        if len(raw.args) != len(predicate.arguments):
+            raise wrong_arity(predicate, len(raw.args), raw.span)
+        if (raw.labels is None) != (predicate.labels is None):
+            raise RuleError(
+                f"{predicate.name} is {'not ' if predicate.labels is None else ''}multi-class", raw.span,
+                f"it is declared as {predicate}" if predicate.labels is None
+                else f"say which labels: {predicate.name}(...) in {{{predicate.labels[0]}}}")
+        for label in raw.labels or ():
+            if label not in (predicate.labels or ()):
+                raise RuleError(f"{label!r} is not a label of {predicate.name}", raw.span,
+                                closest(label, predicate.labels or (), "label"))
+        if raw.labels == ():
+            raise RuleError("the set of labels is empty", raw.span)
+        args: list[Term] = []
+        for arg, argument in zip(raw.args, predicate.arguments, strict=True):
+            if isinstance(arg, Variable):
+                args.append(replace(arg))
+                self._occurrence(args[-1], argument.type, scope)
+            elif isinstance(arg, Constant):
+                args.append(self.types.use(arg, argument.type))
+            else:
+                raise RuleError(f"'{arg.name}{arg.mark}' can stand only in a declaration", arg.span)
+        labels = None if raw.labels is None else tuple(label for label in predicate.labels or () if label in raw.labels)
+        return replace(raw, args=tuple(args), labels=labels)
+
+    def _occurrence(self, variable: Term, type_name: str, scope: dict[str, _VariableInfo]) -> None:
+        assert isinstance(variable, Variable)
+        info = scope.get(variable.name)
+        if info is not None and variable.per_constant:
+            raise RuleError(f"'+{variable.name}' is bound by a quantifier", variable.span,
+                            "weights are per constant of a free variable")
+        if info is None:
+            info = self.free.setdefault(variable.name, _VariableInfo(variable.name, span=variable.span))
+        self.meaning[id(variable)] = info
+        self._set_type(info, type_name, variable.span)
+
+    def _set_type(self, info: _VariableInfo, type_name: str, span: Span | None) -> None:
+        if not type_name:
+            return
+        if info.type and info.type != type_name:
+            raise RuleError(f"variable {info.name!r} is a {info.type} in one place and a {type_name} in another",
+                            info.span, also=span)
+        if not info.type:
+            info.type, info.span = type_name, span
+
+    def _type_equalities(self) -> None:
+        """`x = y` passes the type of one side to the other, through chains of equalities too."""
+        for _ in range(len(self.equalities)):
+            for equal in self.equalities:
+                for one, other in ((equal.left, equal.right), (equal.right, equal.left)):
+                    if isinstance(one, Variable) and isinstance(other, Variable):
+                        self._set_type(self.meaning[id(other)], self.meaning[id(one)].type, other.span)
+        for equal in self.equalities:
+            if isinstance(equal.left, Constant) and isinstance(equal.right, Constant):
+                raise RuleError("both sides of this equality are constants", equal.span,
+                                "two names are two constants: it is true or false already")
+
+    def _final_names(self) -> dict[int, str]:
+        """Names that read back as variables: pracmln's ?X becomes x, unless x is taken."""
+        taken: set[str] = {info.name for info in (*self.free.values(), *self.bound)}
+        renamed: dict[str, str] = {}
+        for name in sorted(taken):
+            new = name
+            if name[0].isupper():
+                new = name[0].lower() + name[1:]
+                # some letters have no small form that can start a name
+                new = new if len(new) == len(name) and not new[0].isupper() else f"_{name}"
+                while new in taken:
+                    new += "_"
+            taken.add(new)
+            renamed[name] = new
+        return {id(info): renamed[info.name] for info in (*self.free.values(), *self.bound)}
+
+    def _finish(self, node: Formula, names: dict[int, str]) -> Formula:
+        def term(t: Term, type_name: str = "") -> Term:
+            if isinstance(t, Variable):
+                info = self.meaning[id(t)]
+                return replace(t, name=names[id(info)], type=info.type)
+            return t if t.type else self.types.use(t, type_name)
+
+        if isinstance(node, Atom):
+            return replace(node, args=tuple(map(term, node.args)))
+        if isinstance(node, Equal):
+            type_name = next(self.meaning[id(s)].type for s in (node.left, node.right) if isinstance(s, Variable))
+            return replace(node, left=term(node.left, type_name), right=term(node.right, type_name))
+        if isinstance(node, Not):
+            return replace(node, body=self._finish(node.body, names))
+        if isinstance(node, (And, Or)):
+            return replace(node, parts=tuple(self._finish(part, names) for part in node.parts))
+        if isinstance(node, Implies):
+            return replace(node, premise=self._finish(node.premise, names),
+                           conclusion=self._finish(node.conclusion, names))
+        if isinstance(node, Iff):
+            return replace(node, left=self._finish(node.left, names), right=self._finish(node.right, names))
+        variables = tuple(replace(v, name=names[id(self.meaning[id(v)])], type=self.meaning[id(v)].type)
+                          for v in node.variables)
+        return replace(node, variables=variables, body=self._finish(node.body, names))

@@ -1,0 +1,189 @@
+"""What a text says once it is checked: types, predicates, rules.
+
+Stage: **parse** -> normalize.  Paper: Section 2, the knowledge base {E, R, O} and the formulas F.
+
+    person = {Anna, Bob}
+    Smokes(person)
+    1.5 Smokes(x) ^ Friends(x, y) => Smokes(y)
+
+A theory is text first: `str(theory)` parses to an equal theory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+from ..errors import LogicMPError, Span
+from .syntax import PLAIN_LABEL, Atom, Formula, Variable, atoms, free_variables, quoted, terms
+
+# the type of every argument in a theory that declares no predicate
+DEFAULT_TYPE = "thing"
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """A sort of constants; closed if its constants were listed, otherwise facts may add to it."""
+
+    name: str
+    constants: tuple[str, ...] = ()
+    closed: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.name} = {{{', '.join(quoted(c) for c in self.constants)}}}"
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument of a predicate: `person`, `person!` (exactly one) or `person?` (at most one)."""
+
+    type: str
+    mark: str = ""
+
+    def __str__(self) -> str:
+        return self.type + self.mark
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """A declared predicate: `Friends(person, person)`, `label(token) in {O, B}`, `*Seen(x)`, `symmetric C(t, t)`."""
+
+    name: str
+    arguments: tuple[Argument, ...] = ()
+    # the values of a multi-class predicate
+    labels: tuple[str, ...] | None = None
+    # whatever is not listed as a fact is false
+    closed_world: bool = False
+    symmetric: bool = False
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        return tuple(argument.type for argument in self.arguments)
+
+    @property
+    def functional(self) -> tuple[int, ...]:
+        """The positions marked `!` or `?`: together they are the value of one categorical variable."""
+        return tuple(i for i, argument in enumerate(self.arguments) if argument.mark)
+
+    @property
+    def may_be_none(self) -> bool:
+        """Whether the categorical variable may have no value at all (`?`)."""
+        return any(argument.mark == "?" for argument in self.arguments)
+
+    @property
+    def is_categorical(self) -> bool:
+        return self.labels is not None or bool(self.functional)
+
+    def __str__(self) -> str:
+        args = f"({', '.join(map(str, self.arguments))})" if self.arguments else ""
+        chosen = ", ".join(quoted(label, PLAIN_LABEL) for label in self.labels or ())
+        return (f"{'*' if self.closed_world else ''}{'symmetric ' if self.symmetric else ''}{self.name}{args}"
+                f"{'' if self.labels is None else f' in {{{chosen}}}'}")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A formula with its weight: a number, none yet (to be learned, 1 in the layer), or hard."""
+
+    formula: Formula
+    weight: float | None = None
+    is_hard: bool = False
+    # written in [ ]: `semantics="alchemy"` does not split it
+    indivisible: bool = False
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The universally quantified variables and their types."""
+        return free_variables(self.formula)
+
+    @property
+    def per_constant(self) -> tuple[str, ...]:
+        """The variables marked `+`: the rule has one weight for each of their constants."""
+        marked = {term.name for leaf in atoms(self.formula) for term in terms(leaf)
+                  if isinstance(term, Variable) and term.per_constant}
+        return tuple(name for name in self.variables if name in marked)
+
+    def __str__(self) -> str:
+        formula = f"[{self.formula}]" if self.indivisible else str(self.formula)
+        if self.is_hard:
+            return f"{formula}."
+        if self.weight is None:
+            # a bare atom would read as a declaration
+            return f"({formula})" if isinstance(self.formula, Atom) and not self.indivisible else formula
+        return f"{number(self.weight)} {formula}"
+
+
+def number(value: float) -> str:
+    """A float in the fewest digits that read back as the same float.
+
+    >>> number(2.0), number(0.1), number(1e-7)
+    ('2', '0.1', '1e-07')
+    """
+    short = f"{value:g}"
+    return short if float(short) == value else repr(value)
+
+
+@dataclass(frozen=True)
+class Theory:
+    """Types, predicates and rules, checked: every name is declared, every variable has one type."""
+
+    types: tuple[Type, ...] = ()
+    predicates: tuple[Predicate, ...] = ()
+    rules: tuple[Rule, ...] = ()
+
+    @cached_property
+    def type(self) -> Mapping[str, Type]:
+        return {t.name: t for t in self.types}
+
+    @cached_property
+    def predicate(self) -> Mapping[str, Predicate]:
+        return {p.name: p for p in self.predicates}
+
+    @cached_property
+    def _index(self) -> Mapping[str, Mapping[str, int]]:
+        return {t.name: {c: i for i, c in enumerate(t.constants)} for t in self.types}
+
+    def index(self, type_name: str, constant: str) -> int:
+        """The position of a constant in its type, which is its index in every tensor."""
+        return self._index[type_name][constant]
+
+    def has_constant(self, type_name: str, constant: str) -> bool:
+        return constant in self._index[type_name]
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """How many constants of each type are known so far."""
+        return {t.name: len(t.constants) for t in self.types}
+
+    def with_constants(self, more: Mapping[str, tuple[str, ...]]) -> Theory:
+        """The same theory with further constants, new ones last."""
+        return replace(self, types=tuple(
+            replace(t, constants=tuple(dict.fromkeys((*t.constants, *more.get(t.name, ()))))) for t in self.types))
+
+    def with_sizes(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """The size of each type: what is given, else the number of known constants; checked against each other."""
+        unknown = set(sizes) - set(self.type)
+        if unknown:
+            raise LogicMPError(f"sizes names the type {sorted(unknown)[0]!r}, which the theory does not have",
+                               f"types: {', '.join(self.type)}")
+        for t in self.types:
+            size = sizes.get(t.name, len(t.constants))
+            if size < len(t.constants) or (t.closed and size != len(t.constants)):
+                raise LogicMPError(f"type {t.name!r} has {len(t.constants)} constants, but its size is given as {size}")
+        return {t.name: sizes.get(t.name, len(t.constants)) for t in self.types}
+
+    @staticmethod
+    def from_file(path: str | Path, grammar: str = "auto") -> Theory:
+        """Read a .mln file, or a folder of ExpressGNN's with `predicates` and `rules`."""
+        from .files import load_theory
+
+        return load_theory(path, grammar)
+
+    def __str__(self) -> str:
+        listed = [str(t) for t in self.types if t.closed]
+        parts = [listed, [str(p) for p in self.predicates], [str(r) for r in self.rules]]
+        return "\n\n".join("\n".join(part) for part in parts if part) + "\n"

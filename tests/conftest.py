@@ -1,0 +1,21 @@
+"""Fixtures for every test: where the data sets are."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    """The folder of the data sets, which may not be copied into the repository."""
+    if not os.environ.get("LOGICMP_DATA"):
+        pytest.skip("needs the data sets: set LOGICMP_DATA to their folder")
+    folder = ROOT / os.environ["LOGICMP_DATA"]
+    if not folder.is_dir():
+        pytest.fail(f"LOGICMP_DATA is set, but there is no folder {str(folder)!r}")
+    return folder

@@ -1,0 +1,142 @@
+"""Every error, word for word: the user's own text, the cause and the next move."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fixtures_reader import FIXTURES, blocks
+
+from logicmp.errors import MAX_SHOWN, LogicMPError, Source, Span
+from logicmp.parse import load_theory, parse_theory
+
+
+def message(text: str) -> str:
+    with pytest.raises(LogicMPError) as error:
+        parse_theory(text)
+    return str(error.value)
+
+
+@pytest.mark.parametrize("text, expected", list(blocks(FIXTURES / "parse/errors.txt")))
+def test_error_says(text: str, expected: str) -> None:
+    assert message(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", " \n\t\n", "// nothing\n", "/* nothing */"])
+def test_empty_text(text: str) -> None:
+    assert message(text).startswith("the theory is empty\n --> <text>:1:1\n1 |")
+    assert message(text).endswith("hint: write at least one rule, for example: 1.5 Smokes(x) => Cancer(x)")
+
+
+def test_binary_junk() -> None:
+    assert message("P(t)\n1 P\x00(x)\x01") == """\
+this is not text: character 0x00
+ --> <text>:2:4
+2 | 1 P\N{REPLACEMENT CHARACTER}(x)\N{REPLACEMENT CHARACTER}
+  |    ^
+hint: a theory is a plain text file in UTF-8"""
+
+
+def test_caret_stands_below_its_place_after_a_tab() -> None:
+    assert message("\tSmokes(t)\n1\tSmokes(x)\tv\tCough(x)").split("\n")[1:4] == [
+        " --> <text>:2:15",
+        "2 | 1 Smokes(x) v Cough(x)",
+        "  |               ^^^^^",
+    ]
+
+
+def test_carets_do_not_leave_the_line() -> None:
+    lines = message("P(t)\n2 P(x) => \nQ(\ny).").split("\n")
+    assert lines[1:4] == [" --> <text>:2:1", "2 | 2 P(x) =>", "  | ^^^^^^^^^^"]
+
+
+def test_long_line_is_cut_around_the_place() -> None:
+    many = " v ".join(["Smokes(x)"] * 100)
+    _, where, line, carets, _ = message(f"Smokes(t)\n1 {many} v Cough(x) v {many}").split("\n")
+    assert where == " --> <text>:2:1203"
+    assert len(line) == len("2 | ") + MAX_SHOWN
+    first = carets.index("^")
+    assert line[first : first + 5] == "Cough"
+    assert carets[first:] == "^^^^^"
+
+
+def test_end_of_a_long_line_is_shown() -> None:
+    text = "x" * 1000 + "Cough"
+    _, line, carets = Span(Source("long", text), 1000, 1005).show().split("\n")
+    assert line.endswith("xCough")
+    assert carets.index("^") == line.index("Cough")
+    assert carets.endswith("^^^^^") and len(carets) == len(line)
+
+
+# files
+
+
+def test_unreadable_file(tmp_path: Path) -> None:
+    (tmp_path / "smokers.mln").write_text("A v B")
+    with pytest.raises(LogicMPError) as error:
+        load_theory(tmp_path / "smoker.mln")
+    assert str(error.value) == (f"cannot read '{tmp_path}/smoker.mln': No such file or directory\n"
+                                f"hint: did you mean '{tmp_path}/smokers.mln'?")
+    with pytest.raises(LogicMPError) as error:
+        load_theory(tmp_path / "models" / "a.mln")
+    assert str(error.value) == (f"cannot read '{tmp_path}/models/a.mln': No such file or directory\n"
+                                f"hint: there is no folder '{tmp_path}/models'")
+    with pytest.raises(LogicMPError) as error:
+        load_theory(tmp_path / "smokers.mln" / "a.mln")
+    assert str(error.value) == (f"cannot read '{tmp_path}/smokers.mln/a.mln': Not a directory\n"
+                                f"hint: there is no folder '{tmp_path}/smokers.mln'")
+
+
+def test_missing_include_shows_the_line_that_asked(tmp_path: Path) -> None:
+    (tmp_path / "main.mln").write_text('A v B\n#include "other.mln"\n')
+    with pytest.raises(LogicMPError) as error:
+        load_theory(tmp_path / "main.mln")
+    assert str(error.value) == f"""\
+cannot read '{tmp_path}/other.mln': No such file or directory
+ --> {tmp_path}/main.mln:2:1
+2 | #include "other.mln"
+  | ^^^^^^^^^^^^^^^^^^^^"""
+
+
+def test_include_of_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "main.mln").write_text('#include "."\n')
+    with pytest.raises(LogicMPError) as error:
+        load_theory(tmp_path / "main.mln")
+    assert str(error.value).startswith(f"cannot read '{tmp_path}': Is a directory\n --> {tmp_path}/main.mln:1:1")
+
+
+def test_include_cycle_shows_the_way_around(tmp_path: Path) -> None:
+    (tmp_path / "a.mln").write_text('P(t)\n#include "b.mln"\n')
+    (tmp_path / "b.mln").write_text('#include "c.mln"\n')
+    (tmp_path / "c.mln").write_text('Q(t)\n1 P(x) v Q(x)\n#include "b.mln"\n')
+    with pytest.raises(LogicMPError) as error:
+        load_theory(tmp_path / "a.mln")
+    assert str(error.value) == f"""\
+the file includes itself: b.mln -> c.mln -> b.mln
+ --> {tmp_path}/c.mln:3:1
+3 | #include "b.mln"
+  | ^^^^^^^^^^^^^^^^"""
+
+
+def test_text_that_includes_a_cycle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.mln").write_text('#include "a.mln"\n')
+    monkeypatch.chdir(tmp_path)
+    assert message('#include "a.mln"\n').startswith("the file includes itself: a.mln -> a.mln\n --> a.mln:1:1\n")
+
+
+def test_error_in_an_included_file_names_it(tmp_path: Path) -> None:
+    (tmp_path / "main.mln").write_text('P(t)\n#include "rules.mln"\n')
+    (tmp_path / "rules.mln").write_text("1 P(x)\n1 Q(x)\n")
+    with pytest.raises(LogicMPError) as error:
+        load_theory(tmp_path / "main.mln")
+    assert str(error.value).startswith(
+        f"predicate 'Q' is used but not declared\n --> {tmp_path}/rules.mln:2:3\n2 | 1 Q(x)\n")
+
+
+def test_folder_without_rules(tmp_path: Path) -> None:
+    (tmp_path / "predicates").write_text("P(t)\n")
+    with pytest.raises(LogicMPError) as error:
+        load_theory(tmp_path)
+    assert str(error.value) == (
+        f"the folder '{tmp_path}' has no file 'rules'\n"
+        "hint: a folder holds 'predicates' and 'rules', as ExpressGNN writes them; or give an .mln file")
