@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,34 @@ def test_unreadable_file(tmp_path: Path) -> None:
         load_theory(tmp_path / "smokers.mln" / "a.mln")
     assert str(error.value) == (f"cannot read '{tmp_path}/smokers.mln/a.mln': Not a directory\n"
                                 f"hint: there is no folder '{tmp_path}/smokers.mln'")
+
+
+@pytest.mark.parametrize("path, reason", [
+    ("x" * 300, "File name too long"), ("x" * 300 + "/y", "File name too long"), ("a\0b", "embedded null byte"),
+])
+def test_impossible_path(path: str, reason: str) -> None:
+    with pytest.raises(LogicMPError) as error:
+        load_theory(path)
+    assert str(error.value).startswith(f"cannot read {path!r}: {reason}")
+
+
+def test_include_of_a_link_to_itself(tmp_path: Path) -> None:
+    (tmp_path / "main.mln").write_text('#include "loop.mln"\n')
+    (tmp_path / "loop.mln").symlink_to("loop.mln")
+    with pytest.raises(LogicMPError) as error:
+        load_theory(tmp_path / "main.mln")
+    assert str(error.value) == f"""\
+cannot read '{tmp_path}/loop.mln': Too many levels of symbolic links
+ --> {tmp_path}/main.mln:1:1
+1 | #include "loop.mln"
+  | ^^^^^^^^^^^^^^^^^^^"""
+
+
+def test_standard_input_that_is_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"P(\xff)"), encoding="utf-8"))
+    with pytest.raises(LogicMPError) as error:
+        load_theory("-")
+    assert str(error.value).startswith("cannot read the standard input: 'utf-8' codec can't decode byte 0xff")
 
 
 def test_missing_include_shows_the_line_that_asked(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
@@ -135,9 +136,10 @@ def test_grammar_standard_keeps_lower_case_variables_beside_question_marks() -> 
 
 
 def test_unknown_grammar_is_refused() -> None:
-    with pytest.raises(LogicMPError) as error:
-        parse_theory("A", grammar="prolog")
-    assert str(error.value) == "unknown grammar 'prolog'\nhint: known: auto, standard, prac"
+    for read in (parse_theory, load_theory):
+        with pytest.raises(LogicMPError) as error:
+            read("A", grammar="prolog")
+        assert str(error.value) == "unknown grammar 'prolog'\nhint: known: auto, standard, prac"
 
 
 # files
@@ -175,7 +177,5 @@ def test_folder_of_expressgnn(tmp_path: Path) -> None:
 
 
 def test_dash_is_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    import io
-
     monkeypatch.setattr("sys.stdin", io.StringIO("P(t)\n1 P(x)\n"))
     assert str(load_theory("-")) == "P(t)\n\n1 P(x)\n"

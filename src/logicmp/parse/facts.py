@@ -12,6 +12,7 @@ theories, for the odd cases and for the errors.
 from __future__ import annotations
 
 import math
+import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,8 +24,14 @@ from .resolve import unknown_constant, unknown_predicate, wrong_arity
 from .syntax import Atom, Constant, Not, Variable
 from .theory import Predicate, Theory
 
-_PLAIN = re.compile(r"[ \t]*(?:(0?\.\d+|1\.0*|[01])[ \t]+)?([!?])?[ \t]*([^\W\d]\w*)[ \t]*\(([^()\"'?+*!={}/\n]*)\)[ \t]*\Z")
-_BLOCK_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+# a constant that needs no quotes, as in the grammar
+_CONSTANT = (r"(?:[A-Z][\w']*(?:-[\w']+)*|[^\W\d][\w']*(?:-[^\W\d][\w']*)*"
+             r"|-?(?:\d+\.\d+|\.\d+|\d+)(?:[eE][-+]?\d+)?(?!\w))")
+_PLAIN = re.compile(r"[ \t]*(?:(0?\.\d+|1\.0*|[01])[ \t]+)?([!?])?[ \t]*([^\W\d]\w*)[ \t]*"
+                    rf"\([ \t]*({_CONSTANT}[ \t]*(?:,[ \t]*{_CONSTANT}[ \t]*)*)\)[ \t]*\Z")
+_ARGUMENT = re.compile(r'[(,]\s*([^\s()",][^()",]*?)\s*(?=[,)])')
+_STRING_OR_COMMENT = re.compile(r'"(?:[^"\\\n]|\\[^\n])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_HINT = "one fact to a line: P(A), !P(A), ?P(A), 0.7 P(A), or label(T1) = B-PER for a multi-class predicate"
 _SIGNS = {"": 1.0, "!": 0.0, "?": math.nan}
 
 
@@ -72,8 +79,8 @@ def parse_facts(text: str, theory: Theory, name: str = "<facts>") -> Facts:
 def parse_source(source: Source, theory: Theory) -> Facts:
     text = source.text
     if "/*" in text:
-        # newlines stay, so that line numbers do
-        text = _BLOCK_COMMENT.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
+        # newlines stay, so that line numbers do; a string is not a comment, and ends on its line
+        text = _STRING_OR_COMMENT.sub(lambda m: m[0] if m[0][0] == '"' else re.sub(r"[^\n]", " ", m[0]), text)
     reader = _FactReader(source, theory)
     plain, tables, slow = _PLAIN.match, reader.tables, reader.slow_line
     for number, line in enumerate(text.split("\n"), 1):
@@ -86,8 +93,8 @@ def parse_source(source: Source, theory: Theory) -> Facts:
         if table is None or table.predicate.labels is not None:
             slow(number, line)
             continue
-        row = tuple(args.replace(" ", "").split(",")) if args else ()
-        if len(row) != len(table.predicate.arguments) or "" in row or "\t" in args or (soft and sign):
+        row = tuple(map(str.strip, args.split(",")))
+        if len(row) != len(table.predicate.arguments) or (soft and sign):
             slow(number, line)
             continue
         table.args.append(row)
@@ -109,10 +116,29 @@ class _FactReader:
         stripped = line.strip()
         if not stripped or stripped.startswith("//"):
             return
+        if set(stripped) == {"-"}:
+            raise RuleError("several databases in one file are not supported", self._line(number),
+                            "put each of them into a file of its own")
         unknown = stripped.startswith("?")
         shown = Source(self.source.name, line.replace("?", " ", 1) if unknown else line, number)
-        for statement in read_statements(shown, "prac"):
-            self._statement(statement, number, unknown)
+        try:
+            for statement in read_statements(shown, "prac"):
+                self._statement(statement, number, unknown)
+        except RuleError as error:
+            raise self._shown_as_written(error, line, number) from None
+
+    def _shown_as_written(self, error: RuleError, line: str, number: int) -> RuleError:
+        """The error of one line, with the line as the user wrote it, and with what a fact may be."""
+        if error.message == "the theory is empty":
+            return RuleError("this is not a fact", self._line(number), _HINT)
+        span, hint = error.span, error.hint
+        if span is not None:
+            start = self._start(number)
+            span = Span(self.source, start + span.start, start + span.end)
+        if error.message.endswith(("cannot stand here", "only a variable can have an offset or '+'")):
+            odd = [arg for arg in _ARGUMENT.findall(line) if not re.fullmatch(_CONSTANT, arg)]
+            hint = f'put the constant in quotes: "{odd[0]}"' if odd and "?" not in odd[0] else _HINT
+        return RuleError(error.message, span, hint)
 
     def _statement(self, statement: Statement | Include, number: int, unknown: bool) -> None:
         if isinstance(statement, Include):
@@ -126,8 +152,10 @@ class _FactReader:
             return
         if isinstance(formula, Not):
             formula, value = formula.body, 0.0
-        if isinstance(formula, Starred) or not isinstance(formula, Atom) or statement.is_hard:
-            raise RuleError("this is not a fact", statement.span, "a fact is an atom with constants, or its negation")
+        is_marked = statement.is_hard or statement.word is not None or (
+            unknown and (value != 1 or statement.weight is not None))
+        if isinstance(formula, Starred) or not isinstance(formula, Atom) or is_marked:
+            raise RuleError("this is not a fact", statement.span, _HINT)
         if statement.weight is not None:
             if not 0 <= statement.weight <= 1:
                 raise RuleError(f"soft evidence is a probability, not {statement.weight:g}", statement.weight_span,
@@ -167,8 +195,12 @@ class _FactReader:
                 if known.closed:
                     self._check_closed(table, k, column, (*known.constants, *self.declared.get(argument.type, ())))
                 constants.setdefault(argument.type, {}).update(column)
-            if len(set(table.args)) != len(table.args):
-                warnings += self._repeated(table)
+            # C(A,B) and C(B,A) of a symmetric predicate are one fact
+            atoms = [tuple(sorted(row)) for row in table.args] if table.predicate.symmetric else table.args
+            if len(set(atoms)) != len(atoms):
+                warnings.append(self._repeated(table, atoms))
+            if table.predicate.is_categorical:
+                self._check_one_value(table)
         theory = self.theory.with_constants({name: tuple(known) for name, known in constants.items()})
         return Facts(theory, {name: table for name, table in self.tables.items() if table.args}, warnings)
 
@@ -178,36 +210,63 @@ class _FactReader:
             row = next(i for i, args in enumerate(table.args) if args[k] in unknown)
             raise unknown_constant(table.args[row][k], table.predicate.types[k], known, self._line(table.lines[row]))
 
-    def _repeated(self, table: FactTable) -> list[str]:
+    def _repeated(self, table: FactTable, atoms: list[tuple[str, ...]]) -> str:
         """A fact given twice is kept once; the same atom with two values is an error that shows both lines."""
         first: dict[tuple[str, ...], int] = {}
         keep: list[int] = []
-        for i, args in enumerate(table.args):
-            earlier = first.setdefault(args, i)
+        again: list[int] = []
+        for i, atom in enumerate(atoms):
+            earlier = first.setdefault(atom, i)
             if earlier == i:
                 keep.append(i)
-            elif table.values[i] != table.values[earlier] and not (
-                    math.isnan(table.values[i]) and math.isnan(table.values[earlier])):
-                raise RuleError(f"{table.predicate.name}({', '.join(args)}) is given two different values",
+                continue
+            again.append(table.lines[i])
+            one, other = table.values[earlier], table.values[i]
+            if one != other and not (math.isnan(one) and math.isnan(other)):
+                raise RuleError(f"{_atom(table, earlier)} is given two different values",
                                 self._line(table.lines[earlier]), also=self._line(table.lines[i]))
-        repeated = len(table.args) - len(keep)
         table.args = [table.args[i] for i in keep]
         table.values = [table.values[i] for i in keep]
         table.lines = [table.lines[i] for i in keep]
-        return [f"{self.source.name}: {repeated} facts of {table.predicate.name} are given more than once"]
+        count = "1 fact" if len(again) == 1 else f"{len(again)} facts"
+        return (f"{self.source.name}: {count} of {table.predicate.name} {'is' if len(again) == 1 else 'are'} "
+                f"given again, first on line {again[0]}")
 
-    def _line(self, number: int) -> Span:
+    def _check_one_value(self, table: FactTable) -> None:
+        """Two values of one categorical variable cannot both be true."""
+        predicate = table.predicate
+        values = predicate.functional if predicate.labels is None else (len(predicate.arguments),)
+        first: dict[tuple[str, ...], int] = {}
+        for i, args in enumerate(table.args):
+            if table.values[i] == 1:
+                earlier = first.setdefault(tuple(arg for k, arg in enumerate(args) if k not in values), i)
+                if earlier != i:
+                    raise RuleError(f"{_atom(table, earlier)} and {_atom(table, i)} cannot both be true",
+                                    self._line(table.lines[earlier]), f"it is declared as {predicate}",
+                                    self._line(table.lines[i]))
+
+    def _start(self, number: int) -> int:
+        """Where a line starts in the text."""
         start = 0
         for _ in range(number - 1):
             start = self.source.text.index("\n", start) + 1
-        line = self.source.line(number)
+        return start
+
+    def _line(self, number: int) -> Span:
+        start, line = self._start(number), self.source.line(number)
         return Span(self.source, start + len(line) - len(line.lstrip()), start + len(line.rstrip()))
+
+
+def _atom(table: FactTable, row: int) -> Atom:
+    args, n = table.args[row], len(table.predicate.arguments)
+    return Atom(table.predicate.name, tuple(map(Constant, args[:n])), args[n:] or None)
 
 
 def load_facts(path: str | Path, theory: Theory) -> Facts:
     """Read the facts of a file, or of the `facts` file in a folder of ExpressGNN."""
-    path = Path(path)
-    if path.is_dir():
+    # os.path, because Path.is_dir raises what it does not expect, such as a name that is too long
+    if os.path.isdir(path):
+        path = Path(path)
         if not (path / "facts").is_file():
             raise LogicMPError(f"the folder {str(path)!r} has no file 'facts'")
         path = path / "facts"

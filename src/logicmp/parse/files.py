@@ -8,6 +8,7 @@ Stage: files -> **parse**.
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -33,16 +34,26 @@ def parse_theory(text: str, name: str = "<text>", grammar: str = "auto") -> Theo
         name: what errors call the text.
         grammar: "standard" (lower-case variables), "prac" (`?x` variables), or "auto".
     """
+    _check_grammar(grammar)
+    return resolve(_expand(Source(name, text), Path(), grammar, ()))
+
+
+def _check_grammar(grammar: str) -> None:
     if grammar not in GRAMMARS:
         raise LogicMPError(f"unknown grammar {grammar!r}", f"known: {', '.join(GRAMMARS)}")
-    return resolve(_expand(Source(name, text), Path(), grammar, ()))
 
 
 def load_theory(path: str | Path, grammar: str = "auto") -> Theory:
     """Read a theory from a file, from `-` (standard input), or from a folder of ExpressGNN."""
+    _check_grammar(grammar)
     if str(path) == "-":
-        return parse_theory(sys.stdin.read(), "<stdin>", grammar)
-    if Path(path).is_dir():
+        try:
+            text = sys.stdin.read()
+        except UnicodeDecodeError as cause:
+            raise LogicMPError(f"cannot read the standard input: {cause}", "a theory is plain text in UTF-8") from None
+        return parse_theory(text, "<stdin>", grammar)
+    # os.path, because Path.is_dir raises what it does not expect, such as a name that is too long
+    if os.path.isdir(path):
         return _load_folder(Path(path))
     path = Path(path)
     return resolve(_expand(read_source(path), path.parent, grammar, (path.resolve(),)))
@@ -52,8 +63,8 @@ def read_source(path: Path, span: Span | None = None) -> Source:
     """The text of a file; an error names the file, the reason, and the line that asked for it."""
     try:
         data = path.read_bytes()
-    except OSError as cause:
-        reason = cause.strerror or str(cause)
+    except (OSError, ValueError) as cause:
+        reason = getattr(cause, "strerror", None) or str(cause)
         raise RuleError(f"cannot read {str(path)!r}: {reason}", span, _similar(path)) from None
     for encoding in ("utf-8-sig", "latin-1"):
         try:
@@ -68,9 +79,12 @@ def _similar(path: Path) -> str | None:
     import difflib
 
     folder = path.parent
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         return f"there is no folder {str(folder)!r}"
-    close = difflib.get_close_matches(path.name, [p.name for p in folder.iterdir()], n=1)
+    try:
+        close = difflib.get_close_matches(path.name, {p.name for p in folder.iterdir()} - {path.name}, n=1)
+    except OSError:
+        return None
     return f"did you mean {str(folder / close[0])!r}?" if close else None
 
 
@@ -82,11 +96,12 @@ def _expand(source: Source, folder: Path, grammar: str, open_files: tuple[Path, 
             statements.append(statement)
             continue
         path = folder / statement.path
+        included = read_source(path, statement.span)
         resolved = path.resolve()
         if resolved in open_files:
             chain = " -> ".join(p.name for p in (*open_files[open_files.index(resolved) :], resolved))
             raise RuleError(f"the file includes itself: {chain}", statement.span)
-        statements += _expand(read_source(path, statement.span), path.parent, grammar, (*open_files, resolved))
+        statements += _expand(included, path.parent, grammar, (*open_files, resolved))
     return statements
 
 
