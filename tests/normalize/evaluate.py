@@ -3,7 +3,7 @@
 import itertools
 import math
 
-from logicmp.normalize.cubes import Const, Literal, Same
+from logicmp.normalize.cubes import Const, Differ, Literal, Same
 
 
 def term_value(term, at):
@@ -15,8 +15,8 @@ def values(range_, sizes):
 
 
 def factor_value(factor, at, q, sizes):
-    if isinstance(factor, Same):
-        return float(term_value(factor.left, at) == term_value(factor.right, at))
+    if isinstance(factor, (Same, Differ)):
+        return float((term_value(factor.left, at) == term_value(factor.right, at)) == isinstance(factor, Same))
     if isinstance(factor, Literal):
         p = q[factor.predicate][tuple(term_value(t, at) for t in factor.args)]
         if factor.labels is not None:

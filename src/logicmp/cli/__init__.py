@@ -43,7 +43,7 @@ def _options(
 def main() -> None:
     """Run the command line; an error of the user's is shown without a traceback."""
     try:
-        app()
+        app(prog_name="logicmp")
     except LogicMPError as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(1)

@@ -39,7 +39,7 @@ def check(
     fmt: FormatOption = Format.text,
     grammar: GrammarOption = Grammar.auto,
 ) -> None:
-    """Read FILE and say what it holds: types, predicates, rules, and warnings.
+    """Say what FILE holds: types, predicates, rules, warnings.
 
     \b
         logicmp check smoking.mln
@@ -53,7 +53,9 @@ def check(
     try:
         warnings = [str(warning) for warning in find_warnings(normalize(theory))]
     except CostError as error:
-        warnings = [str(error)]
+        # in one line, as the other warnings
+        place = f"line {error.span.line}: " if error.span is not None else ""
+        warnings = [f"{place}{error.message}{f': {error.hint}' if error.hint else ''}"]
     warnings += facts.warnings if facts else []
     typer.echo(_as_json(theory, facts, warnings) if fmt is Format.json else _as_text(file, theory, facts, warnings))
 

@@ -30,7 +30,7 @@ def explain(
     fmt: FormatOption = Format.text,
     grammar: GrammarOption = Grammar.auto,
 ) -> None:
-    """Show the products that violate each rule in FILE, without running anything.
+    """Show the products that violate each rule in FILE.
 
     \b
         logicmp explain smoking.mln

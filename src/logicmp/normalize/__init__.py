@@ -33,10 +33,7 @@ def normalize(theory: Theory, semantics: str = "exact", sizes: Mapping[str, int]
     >>> from logicmp.parse import parse_theory
     >>> print(normalize(parse_theory("2 C(a,b) ^ C(b,c) => C(a,c)")), end="")
     2 C(a, b) ^ C(b, c) => C(a, c)
-      + C(a,b) C(b,c) !C(a,c)
-      - C(a,a) C(a,c) !C(a,c)
-      - C(a,b) C(b,b) !C(a,b)
-      + C(a,a) C(a,a) !C(a,a)
+      + C(a,b) C(b,c) !C(a,c) [a!=b] [b!=c]
 
     Args:
         sizes: the number of constants of each type; only a quantifier that has to be written out needs them.

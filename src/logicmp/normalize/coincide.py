@@ -3,11 +3,12 @@
 Stage: parse -> **normalize** -> plan.  ARCHITECTURE section 2.1.
 
     C(a,b) C(b,c) !C(a,c)       where a = b the last literal is the negation of the second: no violation there
-    -> the same  - [a=b] - [b=c] + [a=b=c]
+    -> C(a,b) C(b,c) !C(a,c) [a!=b] [b!=c]
 
 For each pair p of literals that unify, V(c) = V(c) - V(c where they meet) + V(c where they meet, merged). Merging two
 literals of one plain atom leaves one of them, or nothing if their signs differ; label sets intersect; two values of
-one functional atom exclude each other.
+one functional atom exclude each other. Where nothing is left and one equation says where they meet, the first two
+terms are one: the cube where that equation does not hold.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from ..errors import CostError
 from ..parse.theory import Predicate, Rule, Theory
-from .cubes import Const, Cube, Factor, Literal, Product, Range, Same, Signed, Term, Var, collect, substitute
+from .cubes import Const, Cube, Differ, Factor, Literal, Product, Range, Same, Signed, Term, Var, collect, substitute
 from .cubes import substitute_term as at
 
 
@@ -97,8 +98,9 @@ def apply(cube: Cube, meeting: Meeting, known: Mapping[str, int]) -> Cube | None
                                      high=max(kept.high, gone.high + term.offset))
         elif gone.low or gone.high or term.offset:
             raise MeetError(name)
-    factors = tuple(substitute(f, meeting.mapping) for f in cube.factors)
-    factors += tuple(same for same in dict.fromkeys(meeting.equal) if same not in factors)
+    factors = tuple(substitute(f, meeting.mapping) for f in cube.factors) + tuple(dict.fromkeys(meeting.equal))
+    if any(isinstance(f, Differ) and f.left == f.right for f in factors):
+        return None
     return Cube(tuple(own[v.name] for v in cube.variables if v.name in own), factors,
                 tuple(at(t, meeting.mapping) for t in cube.weight_at), tuple(sorted(needs.items())))
 
@@ -177,8 +179,8 @@ class Resolver:
         for f in cube.factors:
             if isinstance(f, Literal) and self._predicate(f).symmetric:
                 factors.append(replace(f, args=tuple(sorted(f.args, key=str))))
-            elif not isinstance(f, Same) or (f.left != f.right and f.in_order() not in factors):
-                factors.append(f.in_order() if isinstance(f, Same) else f)
+            elif not isinstance(f, (Same, Differ)) or not (f in factors or _is_trivial(f)):
+                factors.append(f)
         return replace(cube, factors=tuple(factors))
 
     def _settle_products(self, cube: Cube, outside: tuple[Literal, ...]) -> Cube:
@@ -203,7 +205,7 @@ class Resolver:
         open_states: dict[tuple[_Work, tuple[Pair, ...]], int] = {(work, pairs): 1}
         done: list[tuple[int, _Work]] = []
         while open_states:
-            # the oldest first: states of one generation can still be joined
+            # the oldest first, so that states of one generation can still be joined
             (work, pairs), coefficient = next(iter(open_states.items()))
             del open_states[work, pairs]
             if not pairs:
@@ -233,10 +235,16 @@ class Resolver:
         if meeting is None or met is None:
             yield 1, work, rest
             return
+        terms = list(self._merge(met, i, j, own))
+        if not terms and len(meeting.mapping) == 1 and not meeting.equal:
+            ((name, term),) = meeting.mapping.items()
+            apart = Differ(Var(name), term).in_order()
+            yield 1, replace(work, base=replace(work.base, factors=(*work.base.factors, apart))), rest
+            return
         if meeting.mapping or meeting.equal:
             yield 1, work, rest
             yield -1, met, rest
-        for sign, merged, gone in self._merge(met, i, j, own):
+        for sign, merged, gone in terms:
             kept = i if gone == j else j
             yield sign, merged, tuple((kept if a == gone else a, kept if b == gone else b, s) for a, b, s in rest)
 
@@ -330,6 +338,22 @@ class Resolver:
                 meeting = unify(self._facing(one, other, swapped), lambda name: True)
                 if meeting is not None:
                     yield meeting.mapping
+
+
+def _is_trivial(factor: Factor) -> bool:
+    """[x=x], or [x!=y] of two terms that never are equal."""
+    if isinstance(factor, Same):
+        return factor.left == factor.right
+    return isinstance(factor, Differ) and unify([(factor.left, factor.right)], lambda name: True) is None
+
+
+def split_difference(cube: Cube, apart: Differ, known: Mapping[str, int]) -> tuple[Signed, ...]:
+    """`[x!=y] = 1 - [x=y]`, for a plan that has no better use of the condition."""
+    rest = replace(cube, factors=tuple(f for f in cube.factors if f is not apart))
+    names = {v.name for v in cube.variables}
+    meeting = unify([(apart.left, apart.right)], names.__contains__)
+    met = None if meeting is None else apply(rest, meeting, known)
+    return ((1, rest),) if met is None else ((1, rest), (-1, met))
 
 
 def _literals(product: Product) -> Iterator[tuple[Literal, frozenset[str]]]:

@@ -3,8 +3,7 @@
 Stage: parse -> **normalize** -> plan.  Paper: Eq. 1-3; ARCHITECTURE sections 1 and 2.
 
     1.5 Smokes(x) ^ Friends(x, y) => Smokes(y)
-      + Smokes(x) Friends(x,y) !Smokes(y)          violated by exactly these assignments
-      - Friends(x,x) Smokes(x) !Smokes(x)          ... but not where x and y are the same
+      + Smokes(x) Friends(x,y) !Smokes(y) [x!=y]      violated by exactly these assignments; never where x is y
 
 Read each literal as its probability under the marginals q, and each term as a sum over its variables: the terms of a
 rule add up to V(q), the expected number of its groundings that are false. V is multilinear in the ground atoms.
@@ -81,6 +80,20 @@ class Same:
 
 
 @dataclass(frozen=True, slots=True)
+class Differ:
+    """Zero where two terms are equal, one elsewhere."""
+
+    left: Term
+    right: Term
+
+    def __str__(self) -> str:
+        return f"[{self.left}!={self.right}]"
+
+    def in_order(self) -> Differ:
+        return self if str(self.left) <= str(self.right) else Differ(self.right, self.left)
+
+
+@dataclass(frozen=True, slots=True)
 class Range:
     """A variable that is summed or multiplied over: its type, and the shifts that must stay inside the type."""
 
@@ -108,7 +121,7 @@ class Product:
         return f"prod {self.over.name} ({show_sum(self.terms)})"
 
 
-Factor = Literal | Same | Product
+Factor = Literal | Same | Differ | Product
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +196,7 @@ def names_in(factor: Factor) -> Iterator[str]:
     """The variables that a factor speaks of, those it binds itself left out."""
     if isinstance(factor, Literal):
         yield from (t.name for t in factor.args if isinstance(t, Var))
-    elif isinstance(factor, Same):
+    elif isinstance(factor, (Same, Differ)):
         yield from (t.name for t in (factor.left, factor.right) if isinstance(t, Var))
     else:
         for _, cube in factor.terms:
@@ -204,8 +217,8 @@ def substitute(factor: Factor, mapping: Mapping[str, Term]) -> Factor:
     """The factor with variables replaced; bound variables have names of their own, so nothing is captured."""
     if isinstance(factor, Literal):
         return replace(factor, args=tuple(substitute_term(t, mapping) for t in factor.args))
-    if isinstance(factor, Same):
-        return Same(substitute_term(factor.left, mapping), substitute_term(factor.right, mapping))
+    if isinstance(factor, (Same, Differ)):
+        return type(factor)(substitute_term(factor.left, mapping), substitute_term(factor.right, mapping)).in_order()
     return replace(factor, terms=tuple(
         (coefficient, replace(cube, factors=tuple(substitute(f, mapping) for f in cube.factors)))
         for coefficient, cube in factor.terms))
@@ -275,8 +288,9 @@ def _show(factor: Factor, naming: Mapping[str, str]) -> str:
         labels = "" if factor.labels is None else sorted(factor.labels)
         args = ",".join(_show_term(t, naming) for t in factor.args)
         return f"{'!' if factor.negated else ''}{factor.predicate}({args}){labels}"
-    if isinstance(factor, Same):
-        return f"[{'='.join(sorted((_show_term(factor.left, naming), _show_term(factor.right, naming))))}]"
+    if isinstance(factor, (Same, Differ)):
+        sign = "=" if isinstance(factor, Same) else "!="
+        return f"[{sign.join(sorted((_show_term(factor.left, naming), _show_term(factor.right, naming))))}]"
     inner = {**naming, factor.over.name: f"w{len(naming)}"}
     terms = sorted(f"{coefficient}*{canonical(cube, inner)}" for coefficient, cube in factor.terms)
     return f"prod {factor.over.type}:{factor.over.low}:{factor.over.high} {terms}"

@@ -35,7 +35,7 @@ from ..parse.syntax import (
 from ..parse.syntax import Term as SyntaxTerm
 from ..parse.theory import Rule, Theory
 from .coincide import too_many
-from .cubes import Const, Cube, Factor, Literal, Product, Range, Same, Signed, Term, Var
+from .cubes import Const, Cube, Differ, Factor, Literal, Product, Range, Same, Signed, Term, Var
 
 Truth = Formula | bool
 
@@ -103,9 +103,9 @@ class Expander:
     def _branches(self, formula: Formula, leaf: Formula) -> Iterator[tuple[list[Signed], Truth]]:
         """Each value of an atom, with what is left of the formula where it has that value."""
         if isinstance(leaf, Equal):
-            same = Same(self._term(leaf.left), self._term(leaf.right)).in_order()
-            yield [(1, Cube((), (same,)))], self._assign(formula, {leaf: True})
-            yield [(1, Cube((), ())), (-1, Cube((), (same,)))], self._assign(formula, {leaf: False})
+            left, right = self._term(leaf.left), self._term(leaf.right)
+            yield [(1, Cube((), (Same(left, right).in_order(),)))], self._assign(formula, {leaf: True})
+            yield [(1, Cube((), (Differ(left, right).in_order(),)))], self._assign(formula, {leaf: False})
             return
         assert isinstance(leaf, Atom)
         args = tuple(map(self._term, leaf.args))

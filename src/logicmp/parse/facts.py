@@ -17,7 +17,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..errors import LogicMPError, RuleError, Source, Span
+from ..errors import LogicMPError, RuleError, Source, Span, closest
 from .files import read_source
 from .reader import Defined, Include, Starred, Statement, read_statements
 from .resolve import unknown_constant, unknown_predicate, wrong_arity
@@ -147,7 +147,7 @@ class _FactReader:
         if isinstance(formula, Defined):
             if formula.name not in self.theory.type:
                 raise RuleError(f"type {formula.name!r} is not used by any predicate", formula.span,
-                                f"types: {', '.join(self.theory.type)}")
+                                closest(formula.name, list(self.theory.type), "type"))
             self.declared.setdefault(formula.name, {}).update(dict.fromkeys(formula.items))
             return
         if isinstance(formula, Not):
@@ -179,7 +179,7 @@ class _FactReader:
         label = tuple(atom.labels or ())
         if label and label[0] not in (predicate.labels or ()):
             raise RuleError(f"{label[0]!r} is not a label of {predicate.name}", atom.span,
-                            f"its labels: {', '.join(predicate.labels or ())}")
+                            closest(label[0], predicate.labels or (), "label"))
         table.args.append(tuple(arg.name for arg in atom.args) + label)
         table.values.append(value)
         table.lines.append(number)
