@@ -3,6 +3,7 @@
 A ```python block is run, all blocks of a document in one namespace and one folder; a ```text block directly after it is
 what it prints. In a ```console block, `$ logicmp ...` is run and the lines below are what comes out, results and
 messages together; `$ cat FILE` shows a file, which is made if nothing has made it yet. Other commands are not run.
+A ```mln block is a theory, a ```db block holds facts about the theory above it: both must be readable.
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ def run_console(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def run_document(text: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = list(read_blocks(text))
     names: dict[str, Any] = {"__name__": name}
-    for block, after in zip(blocks, [*blocks[1:], None], strict=True):
+    theory = None
+    for block, after in zip(blocks, [*blocks[1:], None], strict=False):
         if block.language == "python":
             printed = io.StringIO()
             with contextlib.redirect_stdout(printed):
@@ -81,6 +83,11 @@ def run_document(text: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
                 assert printed.getvalue().rstrip() == after.text.rstrip(), f"{name}:{block.line}"
         elif block.language == "console":
             run_console(block.text, monkeypatch)
+        elif block.language == "mln":
+            theory = logicmp.parse_theory(block.text, f"{name}:{block.line}")
+        elif block.language == "db":
+            assert theory is not None, f"{name}:{block.line} has no theory above it"
+            assert logicmp.parse_facts(block.text, theory, f"{name}:{block.line}").warnings == []
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
@@ -95,10 +102,12 @@ def test_document_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     "```python\n1 / 0\n```\n",
     "```console\n$ cat a.mln\n1 P(x)\n$ logicmp explain a.mln\nsomething else\n```\n",
     "```console\n$ logicmp explain missing.mln\n```\n",
+    "```mln\n1 P(x\n```\n",
+    "```mln\n1 P(x)\n```\n```db\nQ(A)\n```\n",
 ])
 def test_a_wrong_document_fails(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises((AssertionError, ZeroDivisionError)):
+    with pytest.raises((AssertionError, ZeroDivisionError, logicmp.LogicMPError)):
         run_document(text, "wrong.md", monkeypatch)
 
 

@@ -33,7 +33,7 @@ def normalize(theory: Theory, semantics: str = "exact", sizes: Mapping[str, int]
     >>> from logicmp.parse import parse_theory
     >>> print(normalize(parse_theory("2 C(a,b) ^ C(b,c) => C(a,c)")), end="")
     2 C(a, b) ^ C(b, c) => C(a, c)
-      + C(a,b) C(b,c) !C(a,c) [a!=b] [b!=c]
+      + C(a,b) C(b,c) !C(a,c) [b!=c] [a!=b]
 
     Args:
         sizes: the number of constants of each type; only a quantifier that has to be written out needs them.
@@ -116,7 +116,8 @@ class _Normalizer:
             raise CostError(f"{why}and {over.type!r} has {size} constants (limit {self.max_cubes})", rule.span,
                             "split the rule so that no atom can stand under the quantifier twice, or raise max_cubes")
         named = theory.type[over.type].constants
-        theory = theory.with_constants({over.type: tuple(f"#{k}" for k in range(len(named), size))})
+        # no text can hold such a name, so that none of the user's is taken
+        theory = theory.with_constants({over.type: tuple(f"\0{k}" for k in range(len(named), size))})
         values = [Constant(name, over.type) for name in theory.type[over.type].constants]
         return theory, rename_apart(write_out(formula, over.name, values, over))
 

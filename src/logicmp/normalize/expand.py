@@ -127,7 +127,7 @@ class Expander:
     def _term(self, term: SyntaxTerm) -> Term:
         if isinstance(term, Variable):
             return Var(term.name, term.offset)
-        return Const(self.theory.index(term.type, term.name), term.name)
+        return Const(self.theory.index(term.type, term.name), "" if term.name.startswith("\0") else term.name)
 
     def simplify(self, formula: Truth) -> Truth:
         """What is decided already is worked in; symmetric atoms and equalities are written one way only."""
