@@ -26,7 +26,7 @@ class State:
 
     # [batch, n_1, ..., n_k] or [batch, n_1, ..., n_k, labels], zero where an entity does not exist
     q: Mapping[str, Tensor]
-    # one per rule: a scalar, [batch], or one axis per `+` variable
+    # one per rule: [] or [batch]; of a rule with one weight per constant [1 or batch, n, ...]
     weights: Sequence[Tensor]
     sizes: Mapping[str, int]
     # by type, [batch, n]: one where an entity exists
@@ -106,6 +106,25 @@ class DenseExecutor:
                 total = total * state.weights[f]
             columns.append(total)
         return torch.stack(columns, -1) if columns else state.like.new_zeros(state.like.shape[0], 0)
+
+    def weighted_groundings(self, f: int, state: State) -> Tensor:
+        """The number of groundings of a rule, each times its weight: what the rule adds where nothing violates it."""
+        rule, weight = self.plan.rules[f], state.weights[f]
+        total = state.like.new_zeros(state.like.shape[0])
+        for ranges in rule.groundings:
+            plain, weighted = (ranges[: len(ranges) - rule.n_weight_axes], ranges[len(ranges) - rule.n_weight_axes :])
+            chosen = weight
+            for k, axis in enumerate(weighted):
+                start, length = _span(axis, 0, state)
+                chosen = chosen.narrow(1 + k, start, length)
+                present = self.present(axis, state)
+                if present is not None:
+                    chosen = chosen * spread(present, (k,), len(weighted))
+            part = chosen.flatten(1).sum(-1) if weighted else chosen
+            for axis in plain:
+                part = part * self.count(axis, state)
+            total = total + part
+        return total
 
     # pieces shared by the steps
 
@@ -217,7 +236,7 @@ class DenseExecutor:
         if isinstance(step, Read):
             return lambda state: self._read(step, state)
         if isinstance(step, Weigh):
-            return lambda state: self.view(state.weights[step.rule].unsqueeze(0), step.args, step.axes, state)
+            return lambda state: self.view(state.weights[step.rule], step.args, step.axes, state)
         if isinstance(step, Compare):
             return lambda state: self.compare(step.left, step.right, step.axes, step.equal, state)
         if isinstance(step, Contract):

@@ -55,13 +55,15 @@ class _Normalizer:
     def rule(self, rule: Rule) -> NormalRule:
         formula = rename_apart(rule.formula)
         if self.semantics == "exact" or (rule.indivisible and not is_clause(formula)):
-            return NormalRule(rule, self._exact(rule, formula))
+            return NormalRule(rule, self._exact(rule, formula), 1, (self._free(rule, formula),))
         clauses = to_clauses(replace(rule, formula=formula), self.max_cubes)
         one = self._exact if self.semantics == "alchemy" else self._paper
-        terms = collect(term for clause in clauses for term in one(rule, rename_apart(Or(clause))))
+        formulas = [rename_apart(Or(clause)) for clause in clauses]
+        terms = collect(term for clause in formulas for term in one(rule, clause))
         # a hard clause is as hard as the rule it came from
         is_divided = self.semantics == "alchemy" and clauses and not rule.is_hard
-        return NormalRule(rule, terms, len(clauses) if is_divided else 1)
+        groundings = tuple(self._free(rule, clause) for clause in formulas)
+        return NormalRule(rule, terms, len(clauses) if is_divided else 1, groundings)
 
     def _free(self, rule: Rule, formula: Formula) -> tuple[Range, ...]:
         """The variables that are summed over: those of the formula, and those that have weights of their own."""

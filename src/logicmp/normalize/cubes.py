@@ -157,6 +157,8 @@ class NormalRule:
     terms: tuple[Signed, ...]
     # `semantics="alchemy"` divides the weight over this many clauses
     n_clauses: int = 1
+    # the variables of the formula, or of each clause: their ranges multiply to the number of groundings
+    groundings: tuple[tuple[Range, ...], ...] = ()
 
     def __str__(self) -> str:
         share = f"   (weight divided over {self.n_clauses} clauses)" if self.n_clauses > 1 else ""

@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from ..errors import CostError
 from ..normalize.cubes import Const, Cube, Differ, Literal, NormalForm, NormalRule, Product, Range, Same, Var, names_in
 from ..normalize.cubes import Term as CubeTerm
-from ..normalize.expand import variable_ranges
 from ..parse.syntax import Atom, atoms
 from .cases import hosts, ready
 from .steps import (
@@ -141,14 +140,15 @@ class _Builder:
     def _rule_plan(self, normal: NormalRule, counts: list[Scaled], roots: list[_Root],
                    values: tuple[int, ...]) -> RulePlan:
         rule, theory = normal.rule, self.form.theory
-        ranges = _rule_ranges(normal)
+        ranges = tuple(tuple(_axis(v) for v in sorted(clause, key=lambda v: _weight_place(v, rule.per_constant)))
+                       for clause in normal.groundings)
         latent = {leaf.predicate for leaf in atoms(rule.formula) if isinstance(leaf, Atom)} - self.observed
         spreads = [tuple(Axis(t) for t in theory.predicate[name].types) for name in sorted(latent)]
         spread = max(spreads, key=lambda axes: math.prod(self.values.size(a) for a in axes), default=())
         n_atoms = sum(isinstance(leaf, Atom) for leaf in atoms(rule.formula))
         energies = tuple(self._energies(roots)) if rule.per_constant else None
-        return RulePlan(str(rule), rule.span, ranges, n_atoms, spread, normal.n_clauses, tuple(counts), energies,
-                        values)
+        return RulePlan(str(rule), rule.span, ranges, len(rule.per_constant), n_atoms, spread, normal.n_clauses,
+                        tuple(counts), energies, values)
 
     # up: cubes to values
 
@@ -378,7 +378,6 @@ def _arguments(terms: tuple[CubeTerm, ...]) -> tuple[tuple[At, ...], tuple[str, 
     return args, letters
 
 
-def _rule_ranges(normal: NormalRule) -> tuple[Axis, ...]:
-    """The variables of a rule: their sizes multiply to the number of its groundings."""
-    ranges = variable_ranges(normal.rule.formula)
-    return tuple(_axis(ranges[name]) for name in normal.rule.variables)
+def _weight_place(v: Range, per_constant: tuple[str, ...]) -> int:
+    """Variables with weights of their own come last, in the order of the weights' axes."""
+    return per_constant.index(v.name) if v.name in per_constant else -1

@@ -196,8 +196,10 @@ class RulePlan:
 
     text: str
     span: Span | None = field(compare=False)
-    # the ranges of the rule's variables: their sizes multiply to the number of groundings
-    variables: tuple[Axis, ...]
+    # of the formula, or of each of its clauses: the ranges of its variables, those with weights of their own last; the
+    # sizes multiply to the number of groundings
+    groundings: tuple[tuple[Axis, ...], ...]
+    n_weight_axes: int
     n_atoms: int
     # the largest latent predicate in the rule, for reduce="mean"
     spread: tuple[Axis, ...]
@@ -208,6 +210,9 @@ class RulePlan:
     energies: tuple[Scaled, ...] | None
     # the values made for this rule first
     values: tuple[int, ...]
+
+    def n_groundings(self, sizes: Mapping[str, int]) -> int:
+        return sum(math.prod(axis.size(sizes) for axis in ranges) for ranges in self.groundings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +249,7 @@ class Plan:
     @property
     def cost(self) -> Cost:
         sizes = dict(self.sizes)
-        groundings = [math.prod(axis.size(sizes) for axis in rule.variables) for rule in self.rules]
+        groundings = [rule.n_groundings(sizes) for rule in self.rules]
         made = [v for v in self.for_messages if not isinstance(self.steps[v], (Read, Weigh))]
         return Cost(
             groundings=sum(groundings),
@@ -293,7 +298,7 @@ class Plan:
                        "multiply_adds": self.multiply_adds(v)} for v, step in enumerate(self.steps)
                       if v in self.for_messages or v in self.for_counts],
             "rules": [{"rule": rule.text, "line": rule.span.line if rule.span else None,
-                       "groundings": math.prod(a.size(dict(self.sizes)) for a in rule.variables),
+                       "groundings": rule.n_groundings(dict(self.sizes)),
                        "violations": [str(term) for term in rule.counts]} for rule in self.rules],
             "messages": [{"to": str(self.steps[m.read]), "term": str(m.term)} for m in self.messages],
             "cost": self.cost.to_dict(),

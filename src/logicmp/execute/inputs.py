@@ -1,0 +1,185 @@
+"""What a user hands to the layer, checked: shapes against the theory, batch dimensions in front, masks and evidence.
+
+Stage: plan -> **execute** -> layer.
+
+    unary['Friends'] has shape [32, 50, 40]; expected [batch, 50, 50], because Friends(person, person) and person has 50
+
+Everything leaves here with exactly one batch dimension.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..errors import LogicMPError, closest
+from ..parse.theory import Predicate, Theory
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Checked tensors of one call, all with one batch dimension."""
+
+    unary: dict[str, Tensor]
+    # predicates that are observed as a whole, as zeros and ones
+    observed: dict[str, Tensor]
+    # atoms observed one by one: one, zero, or NaN where nothing is known
+    evidence: dict[str, Tensor]
+    # by type, [batch, n]: one where an entity exists
+    masks: dict[str, Tensor]
+    sizes: dict[str, int]
+    batch: tuple[int, ...]
+
+    @property
+    def like(self) -> Tensor:
+        return next(iter(self.unary.values()))
+
+
+def is_tracing() -> bool:
+    """Whether the call is being compiled or exported: then nothing may depend on values."""
+    return torch.compiler.is_compiling() or torch.compiler.is_exporting()
+
+
+def read_inputs(theory: Theory, unary: Tensor | Mapping[str, Tensor], evidence: Mapping[str, Tensor] | None,
+                mask: Tensor | Mapping[str, Tensor] | None) -> Inputs:
+    """Check what was given against the theory, and bring it into one form."""
+    given_evidence = dict(evidence or {})
+    given = dict(unary) if isinstance(unary, Mapping) else {_only_predicate(theory, given_evidence): unary}
+    for what, tensors in (("unary", given), ("evidence", given_evidence)):
+        for name, tensor in tensors.items():
+            _check_tensor(what, name, tensor, theory)
+    if not given:
+        raise LogicMPError("unary is empty", f"give log-odds for one of: {', '.join(theory.predicate)}")
+    for name in given:
+        if not given[name].is_floating_point():
+            raise LogicMPError(f"unary[{name!r}] has dtype {given[name].dtype}; log-odds are floating point",
+                               "call .float() on it")
+        if not is_tracing() and given[name].numel() and not torch.isfinite(given[name]).all():
+            raise LogicMPError(f"unary[{name!r}] has values that are NaN or infinite",
+                               "look at what makes them; observed atoms go into evidence, missing entities into mask")
+    like = next(iter(given.values()))
+    sizes = _sizes(theory, {**given_evidence, **given})
+    batch = _batch_shape(theory, given, given_evidence)
+    n_batch = math.prod(batch)
+
+    def flat(name: str, tensor: Tensor) -> Tensor:
+        shape = _shape(theory.predicate[name], sizes)
+        return tensor.expand((*batch, *shape)).reshape((n_batch, *shape))
+
+    observed = {name: flat(name, tensor).to(like.dtype) for name, tensor in given_evidence.items()
+                if tensor.dtype == torch.bool}
+    partial = {name: flat(name, tensor).to(like.dtype) for name, tensor in given_evidence.items()
+               if tensor.dtype != torch.bool}
+    for name, tensor in partial.items():
+        if not is_tracing() and not (tensor.isnan() | (tensor == 0) | (tensor == 1)).all():
+            raise LogicMPError(f"evidence[{name!r}] has values other than 0, 1 and NaN",
+                               "1 observed true, 0 observed false, NaN not observed; beliefs go into unary")
+    full = {name: flat(name, tensor) for name, tensor in given.items() if name not in observed}
+    for predicate in theory.predicates:
+        if predicate.name not in full and predicate.name not in observed:
+            if predicate.closed_world and predicate.name not in partial:
+                raise LogicMPError(f"{predicate.name} is closed world (*), so evidence must say which atoms are true",
+                                   f"pass evidence={{{predicate.name!r}: a bool tensor}}")
+            full[predicate.name] = like.new_zeros(n_batch, *_shape(predicate, sizes))
+    return Inputs(full, observed, partial, _masks(theory, mask, sizes, batch, like), sizes, batch)
+
+
+def _only_predicate(theory: Theory, evidence: Mapping[str, Tensor]) -> str:
+    latent = [p.name for p in theory.predicates if p.name not in evidence]
+    if len(latent) != 1:
+        example = ", ".join(f"{name!r}: ..." for name in latent[:3])
+        raise LogicMPError(f"unary is one tensor, but the theory has {len(latent)} predicates without evidence: "
+                           f"{', '.join(latent)}", f"pass a dict: {{{example}}}")
+    return latent[0]
+
+
+def _check_tensor(what: str, name: str, tensor: Tensor, theory: Theory) -> None:
+    if name not in theory.predicate:
+        raise LogicMPError(f"{what} names {name!r}, which is not a predicate of the theory",
+                           closest(name, list(theory.predicate), "predicate"))
+    if not isinstance(tensor, Tensor):
+        raise LogicMPError(f"{what}[{name!r}] is a {type(tensor).__name__}; expected a torch tensor")
+    predicate = theory.predicate[name]
+    if tensor.dim() < _n_dims(predicate):
+        raise LogicMPError(f"{what}[{name!r}] has shape {list(tensor.shape)}; expected {_expected(predicate, {})}, "
+                           f"because {predicate}")
+
+
+def _n_dims(predicate: Predicate) -> int:
+    return len(predicate.arguments) + (predicate.labels is not None)
+
+
+def _shape(predicate: Predicate, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    labels = () if predicate.labels is None else (len(predicate.labels),)
+    return (*(sizes[t] for t in predicate.types), *labels)
+
+
+def _expected(predicate: Predicate, sizes: Mapping[str, int]) -> str:
+    parts = ["batch...", *(str(sizes.get(t, t)) for t in predicate.types)]
+    return f"[{', '.join(parts + ([str(len(predicate.labels))] if predicate.labels else []))}]"
+
+
+def _sizes(theory: Theory, tensors: Mapping[str, Tensor]) -> dict[str, int]:
+    """The size of every type, as the tensors show it; two tensors, or a tensor and the theory, may disagree."""
+    sizes: dict[str, int] = {}
+    source: dict[str, str] = {}
+    for t in theory.types:
+        if t.closed:
+            sizes[t.name], source[t.name] = len(t.constants), f"{t.name} has {len(t.constants)} constants"
+    for name, tensor in tensors.items():
+        predicate = theory.predicate[name]
+        shape = tensor.shape[tensor.dim() - _n_dims(predicate) :]
+        for type_name, size in zip(predicate.types, shape, strict=False):
+            sizes.setdefault(type_name, size)
+            source.setdefault(type_name, f"{name} has {size} of {type_name}")
+        if tuple(shape) != _shape(predicate, sizes):
+            why = "; ".join(source[t] for t in dict.fromkeys(predicate.types))
+            raise LogicMPError(f"the tensor of {name} has shape {list(tensor.shape)}; expected "
+                               f"{_expected(predicate, sizes)}, because {predicate}" + (f" and {why}" if why else ""))
+    for t in theory.types:
+        size = sizes.setdefault(t.name, len(t.constants))
+        if size < len(t.constants):
+            raise LogicMPError(f"the tensors have {size} of {t.name}, but the theory names {len(t.constants)}: "
+                               f"{', '.join(t.constants[:6])}")
+        if size == 0:
+            raise LogicMPError(f"no tensor shows how many of {t.name} there are, or there are none",
+                               f"give a tensor for a predicate over {t.name}, with at least one entity")
+    return sizes
+
+
+def _batch_shape(theory: Theory, unary: Mapping[str, Tensor], evidence: Mapping[str, Tensor]) -> tuple[int, ...]:
+    batch: tuple[int, ...] = ()
+    first = ""
+    for name, tensor in {**evidence, **unary}.items():
+        own = tuple(tensor.shape[: tensor.dim() - _n_dims(theory.predicate[name])])
+        if own and batch and own != batch:
+            raise LogicMPError(f"the tensor of {name} has batch dimensions {list(own)}, that of {first} has "
+                               f"{list(batch)}", "all tensors have the same batch dimensions, or none")
+        if own:
+            batch, first = own, name
+    return batch
+
+
+def _masks(theory: Theory, mask: Tensor | Mapping[str, Tensor] | None, sizes: Mapping[str, int],
+           batch: tuple[int, ...], like: Tensor) -> dict[str, Tensor]:
+    if mask is None:
+        return {}
+    if isinstance(mask, Tensor):
+        if len(theory.types) != 1:
+            raise LogicMPError(f"mask is one tensor, but the theory has {len(theory.types)} types",
+                               f"pass a dict by type: {', '.join(theory.type)}")
+        mask = {theory.types[0].name: mask}
+    masks = {}
+    for name, tensor in mask.items():
+        if name not in theory.type:
+            raise LogicMPError(f"mask names {name!r}, which is not a type of the theory",
+                               closest(name, list(theory.type), "type"))
+        if tuple(tensor.shape) not in ((*batch, sizes[name]), (sizes[name],)):
+            raise LogicMPError(f"mask[{name!r}] has shape {list(tensor.shape)}; expected {[*batch, sizes[name]]}, one "
+                               f"entry for each {name}")
+        masks[name] = tensor.expand((*batch, sizes[name])).reshape(math.prod(batch), sizes[name]).to(like.dtype)
+    return masks

@@ -1,0 +1,399 @@
+"""The layer: rules in, corrected and differentiable predictions out.
+
+Stage: execute -> **layer** -> infer.  Paper: Algorithm 1, Eq. 2.
+
+    layer = LogicMP("2 C(a,b) ^ C(b,c) => C(a,c)")
+    logits = layer(logits)                          # [batch, n, n] in, [batch, n, n] out
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .errors import LogicMPError
+from .execute.dense import DenseExecutor, State, spread
+from .execute.inputs import Inputs, is_tracing, read_inputs
+from .normalize import SEMANTICS, normalize
+from .parse import Theory, parse_theory
+from .parse.theory import Predicate
+from .plan import MAX_ELEMENTS, build_plan
+
+# the log-odds of an observed atom: certain in every precision, and finite, so that no loss becomes NaN
+CERTAIN = 50.0
+# added to the logits of values that cannot be
+IMPOSSIBLE = -1e4
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What happened in a run, one entry for the start and one for each iteration."""
+
+    marginals: list[dict[str, Tensor]]
+    # [iterations + 1, batch...]
+    elbo: Tensor
+    # [iterations + 1, batch..., rules]
+    violations: Tensor
+    logits: dict[str, Tensor]
+
+
+class LogicMP(nn.Module):
+    r"""Mean-field inference over a Markov logic network, as a layer.
+
+    .. math:: \ell_r \leftarrow \phi_r - \sum_f w_f \, \partial V_f / \partial q_r
+
+    Our `unary` is the paper's \Phi_u, `weights[f]` its w_f, `iterations` its T (Algorithm 1).
+
+    Shapes (n_t = number of entities of type t):
+        unary[pred]:  [batch..., n_t1, ..., n_tk]  log-odds, or [..., labels] for a multi-class predicate
+        returns:      the same keys and shapes, logits again
+
+    Args:
+        theory: rules as text, or a `Theory`. One line without declarations will do.
+        iterations: mean-field updates.
+        damping: how much of the old logits stays in each update, 0 to below 1.
+        tolerance: stop early when no marginal moves by more than this; 0 runs all iterations.
+        learn_weights: whether the weights of soft rules are trained.
+        semantics: "exact", "paper" or "alchemy"; see docs/language.md.
+        reduce: "sum", or "mean" to divide a rule's weight by its groundings per atom, for inputs of different size.
+        hard_weight: the weight a hard rule acts with here.
+        positive_weights: keep learned weights above zero.
+        sizes: how many constants a type has, where rules with `+x` need to know before the first call.
+    """
+
+    def __init__(self, theory: Theory | str, iterations: int = 5, damping: float = 0.0, tolerance: float = 0.0,
+                 learn_weights: bool = True, semantics: str = "exact", reduce: str = "sum", hard_weight: float = 10.0,
+                 positive_weights: bool = False, sizes: Mapping[str, int] | None = None,
+                 max_elements: int = MAX_ELEMENTS):
+        super().__init__()
+        if semantics not in SEMANTICS:
+            raise LogicMPError(f"unknown semantics {semantics!r}", f"known: {', '.join(SEMANTICS)}")
+        if reduce not in ("sum", "mean"):
+            raise LogicMPError(f"unknown reduce {reduce!r}", "known: sum, mean")
+        if iterations < 0 or not 0 <= damping < 1 or tolerance < 0:
+            raise LogicMPError(f"iterations={iterations}, damping={damping}, tolerance={tolerance} cannot be",
+                               "iterations and tolerance are at least 0, damping is from 0 to below 1")
+        self.theory = parse_theory(theory) if isinstance(theory, str) else theory
+        self.options: dict[str, Any] = {
+            "iterations": iterations, "damping": damping, "tolerance": tolerance, "learn_weights": learn_weights,
+            "semantics": semantics, "reduce": reduce, "hard_weight": hard_weight, "positive_weights": positive_weights,
+            "sizes": dict(sizes or {}), "max_elements": max_elements}
+        # fails now, not in the first call, if a rule cannot be normalized; types that are open wait for the call
+        self._executors: dict[Any, DenseExecutor] = {}
+        known = self.theory.with_sizes(sizes or {})
+        self.raw_weights = nn.ParameterList()
+        for rule in self.theory.rules:
+            value = hard_weight if rule.is_hard else 1.0 if rule.weight is None else rule.weight
+            shape = [known[rule.variables[name]] for name in rule.per_constant]
+            if 0 in shape:
+                raise LogicMPError(f"the rule '{rule}' has one weight per constant, and the constants are not known",
+                                   "declare them in the theory, or give sizes")
+            weight = torch.full(shape, float(value))
+            if positive_weights and not rule.is_hard:
+                if value <= 0:
+                    raise LogicMPError(f"the rule '{rule}' has weight {value:g}, but positive_weights is set")
+                weight = torch.log(torch.expm1(weight))
+            self.raw_weights.append(nn.Parameter(weight, requires_grad=learn_weights and not rule.is_hard))
+
+    # weights and plans
+
+    @property
+    def weights(self) -> list[Tensor]:
+        """The weight of each rule, as it acts; a tensor for a rule with one weight per constant."""
+        positive = self.options["positive_weights"]
+        return [nn.functional.softplus(raw) if positive and not rule.is_hard else raw
+                for raw, rule in zip(self.raw_weights, self.theory.rules, strict=True)]
+
+    def executor(self, sizes: Mapping[str, int], observed: Sequence[str] = ()) -> DenseExecutor:
+        """The plan for given sizes and observed predicates, made when first needed."""
+        key = (tuple(sorted(sizes.items())), tuple(sorted(observed)))
+        if key not in self._executors:
+            form = normalize(self.theory, self.options["semantics"], sizes)
+            plan = build_plan(form, sizes, observed, self.options["max_elements"])
+            self._executors[key] = DenseExecutor(plan, self.theory)
+        return self._executors[key]
+
+    def _state(self, inputs: Inputs, executor: DenseExecutor, q: Mapping[str, Tensor]) -> State:
+        state = State({**q, **inputs.observed}, [], inputs.sizes, inputs.masks)
+        weights = []
+        for weight, rule in zip(self.weights, executor.plan.rules, strict=True):
+            weight = weight.to(inputs.like.dtype)
+            if rule.n_weight_axes:
+                weight = weight.unsqueeze(0)
+            if self.options["reduce"] == "mean":
+                counted = _product(executor.count(axis, state) for ranges in rule.groundings[:1] for axis in ranges)
+                per_atom = counted / _product(executor.count(axis, state) for axis in rule.spread)
+                if isinstance(per_atom, Tensor):
+                    per_atom = per_atom.reshape(-1, *[1] * rule.n_weight_axes)
+                weight = weight / per_atom
+            weights.append(weight)
+        state.weights = weights
+        return state
+
+    # inference
+
+    def forward(self, unary: Tensor | Mapping[str, Tensor], evidence: Mapping[str, Tensor] | None = None,
+                mask: Tensor | Mapping[str, Tensor] | None = None) -> Any:
+        """Correct log-odds by the rules.
+
+        Args:
+            unary: log-odds or logits by predicate; one tensor if only one predicate has no evidence. A predicate
+                without unary and evidence starts undecided.
+            evidence: by predicate, a bool tensor (all atoms observed) or a float one with 1, 0, and NaN for unknown.
+            mask: which entities exist, by type, [batch..., n]; one tensor if there is only one type.
+
+        Returns:
+            A tensor for a tensor, a dict for a dict, of the shapes that came in.
+        """
+        inputs = read_inputs(self.theory, unary, evidence, mask)
+        logits = self._iterate(inputs)
+        if isinstance(unary, Tensor):
+            return self._output(inputs, logits, next(n for n in inputs.unary if n not in inputs.observed), unary)
+        return {name: self._output(inputs, logits, name, tensor) for name, tensor in unary.items()}
+
+    def _iterate(self, inputs: Inputs, seen: list[dict[str, Tensor]] | None = None) -> dict[str, Tensor]:
+        """Algorithm 1: update all marginals at once, `iterations` times."""
+        executor = self.executor(inputs.sizes, tuple(inputs.observed))
+        base = {name: self._prepare(inputs, name, tensor) for name, tensor in inputs.unary.items()}
+        logits = base
+        q = {name: self._marginals(inputs, name, tensor) for name, tensor in logits.items()}
+        state = self._state(inputs, executor, q)
+        constants = executor.constants(state)
+        damping, tolerance = self.options["damping"], self.options["tolerance"]
+        for _ in range(self.options["iterations"]):
+            if seen is not None:
+                seen.append(q)
+            state.q = {**q, **inputs.observed}
+            messages = executor.messages(state, constants, list(base))
+            updated = {name: base[name] - messages[name] for name in base}
+            if damping:
+                updated = {name: torch.lerp(updated[name], logits[name], damping) for name in base}
+            before, logits = q, updated
+            q = {name: self._marginals(inputs, name, tensor) for name, tensor in logits.items()}
+            if tolerance and not is_tracing():
+                moved = max((float((q[name] - before[name]).abs().max()) for name in q if q[name].numel()), default=0.0)
+                if moved < tolerance:
+                    break
+        if seen is not None:
+            seen.append(q)
+        return logits
+
+    def _prepare(self, inputs: Inputs, name: str, tensor: Tensor) -> Tensor:
+        """Unary potentials as they enter Eq. 2: one per variable, and nothing for what cannot be."""
+        predicate = self.theory.predicate[name]
+        if predicate.symmetric:
+            tensor = (tensor + tensor.mT) / 2
+        return tensor
+
+    def _marginals(self, inputs: Inputs, name: str, logits: Tensor) -> Tensor:
+        """Logits to probabilities, evidence put in, zero where an entity does not exist."""
+        predicate = self.theory.predicate[name]
+        evidence = inputs.evidence.get(name)
+        exists = _exists(inputs, predicate)
+        if predicate.is_categorical:
+            if evidence is not None:
+                logits = logits + _excluded(evidence, predicate) * IMPOSSIBLE
+            if exists is not None and predicate.functional:
+                logits = torch.where(exists > 0, logits, logits.new_tensor(IMPOSSIBLE))
+            q = _softmax(logits, predicate)
+        else:
+            q = torch.sigmoid(logits)
+            if evidence is not None:
+                q = torch.where(evidence.isnan(), q, evidence.nan_to_num())
+        if exists is None:
+            return q
+        return q * (exists if predicate.labels is None else exists.unsqueeze(-1))
+
+    def _output(self, inputs: Inputs, logits: Mapping[str, Tensor], name: str, given: Tensor) -> Tensor:
+        """Back to the shape that came in; observed atoms are certain, missing ones as they were."""
+        if name in inputs.observed:
+            certain = (inputs.observed[name] * 2 - 1) * CERTAIN
+            return certain.reshape(given.shape)
+        out = logits[name]
+        evidence = inputs.evidence.get(name)
+        predicate = self.theory.predicate[name]
+        if evidence is not None:
+            is_false = _excluded(evidence, predicate) if predicate.is_categorical else (evidence == 0).to(out)
+            out = torch.where((is_false > 0) | (evidence == 1), (1 - 2 * is_false) * CERTAIN, out)
+        exists = _exists(inputs, predicate)
+        if exists is not None:
+            kept = exists if predicate.labels is None else exists.unsqueeze(-1)
+            out = torch.where(kept > 0, out, inputs.unary[name])
+        return out.reshape((*inputs.batch, *out.shape[1:]))
+
+    # what the same plan gives besides
+
+    def trace(self, unary: Tensor | Mapping[str, Tensor], evidence: Mapping[str, Tensor] | None = None,
+              mask: Tensor | Mapping[str, Tensor] | None = None) -> Trace:
+        """Run as `forward` does, and keep marginals, ELBO and expected violations of every iteration."""
+        inputs = read_inputs(self.theory, unary, evidence, mask)
+        seen: list[dict[str, Tensor]] = []
+        logits = self._iterate(inputs, seen)
+        elbo = [self._elbo(inputs, q).reshape(inputs.batch) for q in seen]
+        violations = [self._counts(inputs, q).reshape(*inputs.batch, -1) for q in seen]
+        shaped = [{name: q[name].reshape((*inputs.batch, *q[name].shape[1:])) for name in q} for q in seen]
+        return Trace(shaped, torch.stack(elbo), torch.stack(violations),
+                     {name: tensor.reshape((*inputs.batch, *tensor.shape[1:])) for name, tensor in logits.items()})
+
+    def violations(self, logits: Tensor | Mapping[str, Tensor], evidence: Mapping[str, Tensor] | None = None,
+                   mask: Tensor | Mapping[str, Tensor] | None = None) -> Tensor:
+        """The expected number of violated groundings of each rule, [batch..., rules]."""
+        inputs = read_inputs(self.theory, logits, evidence, mask)
+        return self._counts(inputs, self._independent(inputs)).reshape(*inputs.batch, -1)
+
+    def theory_loss(self, logits: Tensor | Mapping[str, Tensor], evidence: Mapping[str, Tensor] | None = None,
+                    mask: Tensor | Mapping[str, Tensor] | None = None) -> Tensor:
+        """The weighted expected violations, [batch...]: the paper's SLrelax, a loss for the network below."""
+        inputs = read_inputs(self.theory, logits, evidence, mask)
+        return self._counts(inputs, self._independent(inputs), weighted=True).sum(-1).reshape(inputs.batch)
+
+    def elbo(self, unary: Tensor | Mapping[str, Tensor], logits: Tensor | Mapping[str, Tensor],
+             evidence: Mapping[str, Tensor] | None = None, mask: Tensor | Mapping[str, Tensor] | None = None) -> Tensor:
+        """The lower bound of log Z that mean field climbs, at the marginals given by `logits`, [batch...]."""
+        inputs = read_inputs(self.theory, unary, evidence, mask)
+        at = read_inputs(self.theory, logits, evidence, mask)
+        return self._elbo(inputs, self._independent(at)).reshape(inputs.batch)
+
+    def _independent(self, inputs: Inputs) -> dict[str, Tensor]:
+        return {name: self._marginals(inputs, name, self._prepare(inputs, name, tensor))
+                for name, tensor in inputs.unary.items()}
+
+    def _counts(self, inputs: Inputs, q: Mapping[str, Tensor], weighted: bool = False) -> Tensor:
+        executor = self.executor(inputs.sizes, tuple(inputs.observed))
+        return executor.counts(self._state(inputs, executor, q), weighted)
+
+    def _elbo(self, inputs: Inputs, q: Mapping[str, Tensor]) -> Tensor:
+        executor = self.executor(inputs.sizes, tuple(inputs.observed))
+        state = self._state(inputs, executor, q)
+        total = -executor.counts(state, weighted=True).sum(-1)
+        for f, rule in enumerate(executor.plan.rules):
+            total = total + executor.weighted_groundings(f, state) / rule.n_clauses
+        for name, tensor in inputs.unary.items():
+            total = total + self._unary_and_entropy(inputs, name, self._prepare(inputs, name, tensor), q[name])
+        return total
+
+    def _unary_and_entropy(self, inputs: Inputs, name: str, unary: Tensor, q: Tensor) -> Tensor:
+        """E[phi] + H of the variables of one predicate that are not observed, [batch]."""
+        predicate = self.theory.predicate[name]
+        evidence = inputs.evidence.get(name)
+        score = _entropy(q) + q * unary
+        if not predicate.is_categorical:
+            score = score + _entropy(1 - q)
+            if evidence is not None:
+                score = torch.where(evidence.isnan(), score, score.new_zeros(()))
+            exists = _exists(inputs, predicate)
+            if exists is not None:
+                score = score * exists
+            return (score.triu() if predicate.symmetric else score).reshape(len(score), -1).sum(1)
+        dims = _value_dims(predicate)
+        total = score.flatten(1).sum(1)
+        if predicate.may_be_none:
+            total = total + _entropy(1 - q.sum(dims, keepdim=True)).flatten(1).sum(1)
+        if evidence is not None:
+            # a variable that evidence decides is not summed over: its unary does not count
+            possible = (1 - _excluded(evidence, predicate)).sum(dims, keepdim=True)
+            if predicate.may_be_none:
+                possible = possible + 1 - (evidence == 1).to(q).amax(dims, keepdim=True)
+            total = total - torch.where(possible == 1, q * unary, q.new_zeros(())).flatten(1).sum(1)
+        return total
+
+    # saving
+
+    def get_extra_state(self) -> Tensor:
+        """The rules, as bytes in a tensor: nothing that has to be unpickled."""
+        return torch.tensor(list(str(self.theory).encode()), dtype=torch.uint8)
+
+    def set_extra_state(self, state: Tensor) -> None:
+        text = bytes(state.tolist()).decode()
+        if parse_theory(text) != parse_theory(str(self.theory)):
+            raise LogicMPError("the saved state belongs to other rules:\n" + text,
+                               "make the layer from these rules, or use LogicMP.load")
+
+    def save(self, path: str | Path) -> None:
+        """Write rules, options and weights to one safetensors file, whole or not at all."""
+        from safetensors.torch import save
+
+        path = Path(path)
+        data = save({k: v for k, v in self.state_dict().items() if not k.endswith("_extra_state")},
+                    {"theory": str(self.theory), "options": json.dumps(self.options)})
+        temporary = path.with_name(path.name + ".part")
+        temporary.write_bytes(data)
+        temporary.replace(path)
+
+    @staticmethod
+    def load(path: str | Path) -> LogicMP:
+        """Read a layer that `save` wrote."""
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            with safe_open(str(path), "pt") as file:
+                metadata = file.metadata() or {}
+                weights = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        except (OSError, SafetensorError) as cause:
+            raise LogicMPError(f"cannot read a layer from {str(path)!r}: {cause}") from None
+        if "theory" not in metadata:
+            raise LogicMPError(f"{str(path)!r} is not a saved layer: it holds no theory")
+        layer = LogicMP(metadata["theory"], **json.loads(metadata["options"]))
+        layer.load_state_dict(weights, strict=False)
+        return layer
+
+    def __getstate__(self) -> dict[str, Any]:
+        # plans are made again when needed
+        return {**self.__dict__, "_executors": {}}
+
+    def extra_repr(self) -> str:
+        return f"{len(self.theory.rules)} rules, iterations={self.options['iterations']}"
+
+
+def _product(values: Any) -> Any:
+    result: Any = 1.0
+    for value in values:
+        result = result * value
+    return result
+
+
+def _value_dims(predicate: Predicate) -> tuple[int, ...]:
+    """The dimensions, batch first, along which the values of one categorical variable lie."""
+    return (-1,) if predicate.labels is not None else tuple(1 + k for k in predicate.functional)
+
+
+def _entropy(q: Tensor) -> Tensor:
+    """-q log q; the slope at zero is infinite, so what is zero is kept just above it and out of the gradient."""
+    return -q * torch.log(q.clamp_min(torch.finfo(q.dtype).tiny))
+
+
+def _softmax(logits: Tensor, predicate: Predicate) -> Tensor:
+    if predicate.labels is not None:
+        return torch.softmax(logits, -1)
+    dims = _value_dims(predicate)
+    places = tuple(range(logits.dim() - len(dims), logits.dim()))
+    moved = logits.movedim(dims, places)
+    flat = moved.flatten(logits.dim() - len(dims))
+    if predicate.may_be_none:
+        flat = torch.cat([flat, torch.zeros_like(flat[..., :1])], -1)
+    q = torch.softmax(flat, -1)
+    q = q[..., :-1] if predicate.may_be_none else q
+    return q.reshape(moved.shape).movedim(places, dims)
+
+
+def _excluded(evidence: Tensor, predicate: Predicate) -> Tensor:
+    """One for each value of a categorical variable that evidence rules out."""
+    is_true = (evidence == 1).to(evidence.dtype)
+    decided = is_true.amax(_value_dims(predicate), keepdim=True)
+    return torch.maximum((evidence == 0).to(evidence.dtype), decided * (1 - is_true))
+
+
+def _exists(inputs: Inputs, predicate: Predicate) -> Tensor | None:
+    """[batch, n_1, ..., n_k]: one where all entities of an atom exist; None without masks."""
+    found: Tensor | None = None
+    for k, type_name in enumerate(predicate.types):
+        if type_name in inputs.masks:
+            part = spread(inputs.masks[type_name], (k,), len(predicate.types))
+            found = part if found is None else found * part
+    return None if found is None else found.expand(-1, *(inputs.sizes[t] for t in predicate.types))
