@@ -170,8 +170,7 @@ class LogicMP(nn.Module):
             if seen is not None:
                 seen.append(q)
             state.q = {**q, **inputs.observed}
-            messages = executor.messages(state, constants, list(base))
-            updated = {name: base[name] - messages[name] for name in base}
+            updated = executor.subtract_messages(base, state, constants)
             if damping:
                 updated = {name: torch.lerp(updated[name], logits[name], damping) for name in base}
             before, logits = q, updated

@@ -1,0 +1,128 @@
+"""Time and memory of several sides of one comparison, under the same conditions.
+
+Time: the sides take turns, A B A B ..., so that each sees the same state of the machine; each is warmed up first, short
+ones are repeated within a sample. The median of the samples counts, and the samples are kept.
+
+Memory: the peak of what torch's CPU allocator holds beyond what it held before, from the allocation events that the
+profiler records. A saved-tensors hook sees what is kept for backward, but not what backward makes and drops; a child
+process's ru_maxrss sees all, but also what malloc keeps back, the thread pools and the pages of libraries, and is off by
+tens of MB from run to run. The allocator's own events are complete and the same in every run. (Buffers that MKL makes for
+itself are in none of torch's books; they are the same for all sides.)
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import os
+import platform
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+Side = Callable[[], object]
+
+# a sample takes at least so long: short runs are repeated within it
+SAMPLE_SECONDS = 0.04
+WARM_UP_RUNS = 2
+
+
+def interleave(sides: Mapping[str, Side], repeat: int, sample_seconds: float = SAMPLE_SECONDS) -> dict[str, list[float]]:
+    """Seconds per run of every side, `repeat` samples each, taken in turns.
+
+    >>> samples = interleave({"a": lambda: None, "b": lambda: None}, repeat=3, sample_seconds=0)
+    >>> {name: len(times) for name, times in samples.items()}
+    {'a': 3, 'b': 3}
+    """
+    runs = {}
+    for name, side in sides.items():
+        for _ in range(WARM_UP_RUNS):
+            start = time.perf_counter()
+            side()
+            spent = time.perf_counter() - start
+        runs[name] = max(1, math.ceil(sample_seconds / max(spent, 1e-7)))
+    samples: dict[str, list[float]] = {name: [] for name in sides}
+    was_enabled = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(repeat):
+            for name, side in sides.items():
+                n = runs[name]
+                start = time.perf_counter()
+                for _ in range(n):
+                    side()
+                samples[name].append((time.perf_counter() - start) / n)
+    finally:
+        if was_enabled:
+            gc.enable()
+    return samples
+
+
+def median(samples: list[float]) -> float:
+    return statistics.median(samples)
+
+
+def peak_memory(side: Side) -> int:
+    """Bytes that a run holds at its peak, beyond what was there before it."""
+    import torch
+
+    side()
+    gc.collect()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profiler:
+        result = side()
+    del result
+    # the public events keep only allocations outside of operators; these are all of them, in order
+    events = profiler.profiler.kineto_results.events()
+    changes = sorted(((e.start_ns(), e.nbytes()) for e in events if e.name() == "[memory]"), key=lambda change: change[0])
+    held = peak = 0
+    for _, change in changes:
+        held += change
+        peak = max(peak, held)
+    return peak
+
+
+def machine() -> dict[str, Any]:
+    """What a number depends on besides the code: recorded with every run."""
+    import numpy
+    import opt_einsum
+    import torch
+
+    import logicmp
+
+    return {
+        "commit": _git("rev-parse", "--short", "HEAD"),
+        "uncommitted_changes": bool(_git("status", "--porcelain", "--", "src")),
+        "logicmp": logicmp.__version__,
+        "torch": torch.__version__,
+        "numpy": numpy.__version__,
+        "opt_einsum": opt_einsum.__version__,
+        "python": platform.python_version(),
+        "threads": torch.get_num_threads(),
+        "cores": os.cpu_count(),
+        "processor": _processor(),
+        # above the number of cores, something else was running
+        "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
+        "time": time.strftime("%Y-%m-%d %H:%M:%S"),
+    }
+
+
+def _git(*args: str) -> str | None:
+    try:
+        return subprocess.run(["git", *args], cwd=Path(__file__).parent.parent, capture_output=True, text=True,
+                              check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor()

@@ -1,0 +1,106 @@
+"""Contractions as the torch calls that run fastest, decided once from the letters.
+
+Stage: plan -> **execute**.
+
+    'ab,bc->ac'    bmm(x, y)              'ab,cb->ac'    bmm(x, y.mT)         no copy: bmm takes strided matrices
+    'ab,ab->ab'    x * y                  'ab,b->ab'     x * y[:, None, :]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..plan.steps import Contract
+
+
+def spread(x: Tensor, axes: tuple[int, ...], ndim: int) -> Tensor:
+    """Lay the axes of a tensor out over more axes, of size one where it has none; the batch stays in front."""
+    if axes == tuple(range(ndim)):
+        return x
+    order = sorted(range(len(axes)), key=axes.__getitem__)
+    if order != list(range(len(axes))):
+        x = x.permute(0, *(1 + k for k in order))
+    for k in range(ndim):
+        if k not in axes:
+            x = x.unsqueeze(1 + k)
+    return x
+
+
+@dataclass(frozen=True)
+class MatrixProduct:
+    """A contraction over one index of two matrices: which value, transposed or not, on which side."""
+
+    left: int
+    right: int
+    left_transposed: bool
+    right_transposed: bool
+
+    def factors(self, values: dict[int, Tensor], transposed: bool) -> tuple[Tensor, Tensor]:
+        """The two matrices whose product is the value, or its transpose."""
+        x, y = values[self.left], values[self.right]
+        x = x.mT if self.left_transposed else x
+        y = y.mT if self.right_transposed else y
+        return (y.mT, x.mT) if transposed else (x, y)
+
+
+def as_matrix_product(step: Contract) -> MatrixProduct | None:
+    """The contraction as a plain product of matrices, if it is one."""
+    left_side, output = step.equation.split("->")
+    terms = left_side.split(",")
+    if len(terms) != 2 or [len(t) for t in terms] != [2, 2] or len(output) != 2:
+        return None
+    left, right = terms
+    common = set(left) & set(right)
+    if len(common) != 1 or common & set(output) or output[0] not in left:
+        return None
+    (index,) = common
+    return MatrixProduct(*step.operands, left[0] == index, right[1] == index)
+
+
+def compile_contract(step: Contract) -> Callable[[dict[int, Tensor]], Tensor]:
+    """A contraction as a product of matrices, a product of elements, or a sum."""
+    left_side, output = step.equation.split("->")
+    terms = left_side.split(",")
+    if len(terms) == 1:
+        (operand,) = step.operands
+        dims = tuple(1 + k for k, letter in enumerate(terms[0]) if letter not in output)
+        return lambda values: values[operand].sum(dims)
+    product = as_matrix_product(step)
+    if product is not None:
+        return lambda values: torch.matmul(*product.factors(values, False))
+    left, right = terms
+    first, second = step.operands
+    if not any(n in right and n not in output for n in left):
+        place, other, ndim = (tuple(output.index(n) for n in left), tuple(output.index(n) for n in right), len(output))
+        return lambda values: spread(values[first], place, ndim) * spread(values[second], other, ndim)
+    return _general(step, left, right, output)
+
+
+def _general(step: Contract, left: str, right: str, output: str) -> Callable[[dict[int, Tensor]], Tensor]:
+    """A batched matrix product after bringing shared, own and summed indices together."""
+    first, second = step.operands
+    shared = [n for n in left if n in right and n in output]
+    summed = [n for n in left if n in right and n not in output]
+    rows = [n for n in left if n not in right]
+    columns = [n for n in right if n not in left]
+    left_order = [0, *(1 + left.index(n) for n in (*shared, *rows, *summed))]
+    right_order = [0, *(1 + right.index(n) for n in (*shared, *summed, *columns))]
+    n_shared, n_rows, n_summed, n_columns = len(shared), len(rows), len(summed), len(columns)
+
+    def run(values: dict[int, Tensor]) -> Tensor:
+        x, y = values[first].permute(left_order), values[second].permute(right_order)
+        if not n_rows and not n_columns:
+            return (x * y).sum(tuple(range(1 + n_shared, x.dim())))
+        row_shape, column_shape = x.shape[1 + n_shared : 1 + n_shared + n_rows], y.shape[1 + n_shared + n_summed :]
+        x = x.flatten(1 + n_shared + n_rows)
+        y = y.flatten(1 + n_shared, n_shared + n_summed)
+        x = x.flatten(1 + n_shared, n_shared + n_rows) if n_rows else x.unsqueeze(1 + n_shared)
+        y = y.flatten(2 + n_shared) if n_columns else y.unsqueeze(-1)
+        product = torch.matmul(x, y)
+        return product.reshape(*product.shape[: 1 + n_shared], *row_shape, *column_shape)
+
+    return run
