@@ -78,8 +78,9 @@ class _Implication:
     weight: float
     premises: tuple[_Operand, ...]
     expression: Callable[..., Tensor] | None
-    # where the result goes: the head's place in its predicate, and the axes to insert where the premises lack a variable
+    # where the result goes: the head's place in its predicate
     place: Callable[[Tensor], Tensor]
+    # axes of the head along which the premises say nothing
     missing: tuple[int, ...]
 
 
@@ -152,7 +153,7 @@ class EinsumPerImplication:
                     if isinstance(arg, Variable) and arg.name == name)
 
     def _view(self, literal: _Literal) -> Callable[[Tensor], Tensor]:
-        """The marginals along the literal's distinct variables: constants picked, repeated variables on the diagonal."""
+        """The marginals along the literal's own variables: constants picked, repeated variables on the diagonal."""
         types = self.theory.predicate[literal.predicate].types
         index = tuple(self.theory.index(types[i], arg.name) if isinstance(arg, Constant) else slice(None)
                       for i, arg in enumerate(literal.args))

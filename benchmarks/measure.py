@@ -4,10 +4,9 @@ Time: the sides take turns, A B A B ..., so that each sees the same state of the
 ones are repeated within a sample. The median of the samples counts, and the samples are kept.
 
 Memory: the peak of what torch's CPU allocator holds beyond what it held before, from the allocation events that the
-profiler records. A saved-tensors hook sees what is kept for backward, but not what backward makes and drops; a child
-process's ru_maxrss sees all, but also what malloc keeps back, the thread pools and the pages of libraries, and is off by
-tens of MB from run to run. The allocator's own events are complete and the same in every run. (Buffers that MKL makes for
-itself are in none of torch's books; they are the same for all sides.)
+profiler records. A saved-tensors hook sees what is kept for backward, but not what is made and dropped on the way; a
+child process's ru_maxrss sees everything, but also what malloc keeps back and MKL's own buffers. The allocator's events
+are complete, and the same in every run.
 """
 
 from __future__ import annotations
@@ -30,7 +29,8 @@ SAMPLE_SECONDS = 0.04
 WARM_UP_RUNS = 2
 
 
-def interleave(sides: Mapping[str, Side], repeat: int, sample_seconds: float = SAMPLE_SECONDS) -> dict[str, list[float]]:
+def interleave(sides: Mapping[str, Side], repeat: int,
+               sample_seconds: float = SAMPLE_SECONDS) -> dict[str, list[float]]:
     """Seconds per run of every side, `repeat` samples each, taken in turns.
 
     >>> samples = interleave({"a": lambda: None, "b": lambda: None}, repeat=3, sample_seconds=0)
@@ -77,10 +77,9 @@ def peak_memory(side: Side) -> int:
     del result
     # the public events keep only allocations outside of operators; these are all of them, in order
     events = profiler.profiler.kineto_results.events()
-    changes = sorted(((e.start_ns(), e.nbytes()) for e in events if e.name() == "[memory]"), key=lambda change: change[0])
     held = peak = 0
-    for _, change in changes:
-        held += change
+    for event in sorted((e for e in events if e.name() == "[memory]"), key=lambda e: e.start_ns()):
+        held += event.nbytes()
         peak = max(peak, held)
     return peak
 

@@ -58,7 +58,8 @@ def as_matrix_product(step: Contract) -> MatrixProduct | None:
     if len(common) != 1 or common & set(output) or output[0] not in left:
         return None
     (index,) = common
-    return MatrixProduct(*step.operands, left[0] == index, right[1] == index)
+    first, second = step.operands
+    return MatrixProduct(first, second, left[0] == index, right[1] == index)
 
 
 def compile_contract(step: Contract) -> Callable[[dict[int, Tensor]], Tensor]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -19,6 +20,7 @@ from torch import Tensor
 from ..parse.theory import Theory
 from ..plan.steps import At, Axis, Combine, Compare, Contract, Multiply, Others, Plan, Read, Scaled, Step, Weigh, inputs
 from .contract import MatrixProduct, as_matrix_product, compile_contract, spread
+from .inputs import is_tracing
 from .views import State, chosen, compare, is_whole, span, unview, view
 
 __all__ = ["DenseExecutor", "State", "spread"]
@@ -151,20 +153,18 @@ class DenseExecutor:
             found = piece if found is None else found * piece
         return found
 
-    def same(self, i: int, j: int, axes: tuple[Axis, ...], state: State) -> Tensor:
-        """True on the diagonal of two axes, kept between calls."""
-        if torch.compiler.is_compiling():
-            return compare(At(i, 0), At(j, 0), axes, state)
-        key = (i, j, axes, state.like.device, *(axis.size(state.sizes) for axis in axes))
-        if key not in self._masks:
-            self._masks[key] = compare(At(i, 0), At(j, 0), axes, state)
-        return self._masks[key]
-
     def apart(self, x: Tensor, read: Read, state: State) -> Tensor:
-        """Zero on the diagonals that a read excludes."""
-        for i, j in read.apart:
-            x = x.masked_fill(self.same(i, j, read.axes, state), 0.0)
-        return x
+        """Zero on the diagonals that a read excludes; a product, because it is faster than masked_fill."""
+        like = state.like
+        key = (read.apart, read.axes, like.device, like.dtype)
+        off = None if is_tracing() else self._masks.get(key)
+        if off is None:
+            off = like.new_ones(())
+            for i, j in read.apart:
+                off = off * (~compare(At(i, 0), At(j, 0), read.axes, state)).to(like.dtype)
+            if not is_tracing():
+                self._masks[key] = off
+        return x * off
 
     # one function per step
 
@@ -261,7 +261,8 @@ class _Part:
         factor = executor.factor(self.term, state)
         if self.product is not None:
             left, right = self.product.factors(state.values, self.term.axes == (1, 0))
-            if total is not None and not isinstance(factor, Tensor) and total.shape == (*left.shape[:-1], right.shape[-1]):
+            is_full = total is not None and total.shape == (*left.shape[:-1], right.shape[-1])
+            if total is not None and is_full and not isinstance(factor, Tensor):
                 return torch.baddbmm(total, left, right, alpha=factor * self.sign)
             part = torch.matmul(left, right)
         elif self.term.value is not None:
@@ -276,6 +277,15 @@ class _Part:
         return torch.add(total, part, alpha=factor)
 
 
+@dataclass(frozen=True)
+class _Place:
+    """Where messages go: a read, what comes there, and whether it can be added without moving anything."""
+
+    read: Read
+    parts: list[_Part]
+    is_direct: bool
+
+
 class _Receiver:
     """Collect the messages to one predicate: what goes to one place under one weight is added up first."""
 
@@ -288,7 +298,7 @@ class _Receiver:
         # values that are made here and nowhere else
         self.fused: set[int] = set()
         # by weight, then by place
-        self.groups: dict[int | None, dict[Read, list[_Part]]] = {}
+        groups: dict[int | None, dict[Read, list[_Part]]] = {}
         for message in plan.messages:
             read, term = plan.steps[message.read], message.term
             assert isinstance(read, Read)
@@ -297,18 +307,26 @@ class _Receiver:
             product = None
             if term.value is not None and uses[term.value] == 1 and term.value not in plan.constant:
                 step = plan.steps[term.value]
-                product = as_matrix_product(step) if isinstance(step, Contract) and len(term.axes) == 2 else None
+                fits = isinstance(step, Contract) and len(term.axes) == len(read.axes) == 2
+                product = as_matrix_product(step) if fits and isinstance(step, Contract) else None
                 self.fused |= {term.value} if product is not None else set()
             # the two orders of a symmetric predicate are one variable: a symmetric message comes to it twice
             twice = self.predicate.symmetric and message.symmetric
             sign = (-1.0 if read.negated else 1.0) * (2.0 if twice and self._is_off_diagonal(read) else 1.0)
             place = Read(predicate, read.args, read.axes, False, read.labels, read.apart)
-            parts = self.groups.setdefault(term.weight, {}).setdefault(place, [])
+            parts = groups.setdefault(term.weight, {}).setdefault(place, [])
             parts.append(_Part(term, sign, product, not twice))
-        for places in self.groups.values():
-            for parts in places.values():
-                # small ones first: a product of matrices can then be added to them in one call
-                parts.sort(key=lambda part: (part.product is not None, len(part.term.axes)))
+        self.groups = [(weight, self._in_order(places)) for weight, places in groups.items()]
+
+    def _in_order(self, places: dict[Read, list[_Part]]) -> list[_Place]:
+        """What must leave the diagonal alone comes first, so that the rest can be added on top of it."""
+        ordered: list[_Place] = []
+        for read, parts in sorted(places.items(), key=lambda item: not item[0].apart):
+            # small ones first: a product of matrices can then be added to them in one call
+            parts.sort(key=lambda part: (part.product is not None, len(part.term.axes)))
+            plain = is_whole(read.args, read.axes) and read.labels is None and not self.predicate.symmetric
+            ordered.append(_Place(read, parts, plain and not (read.apart and ordered)))
+        return ordered
 
     @staticmethod
     def _is_off_diagonal(read: Read) -> bool:
@@ -316,7 +334,7 @@ class _Receiver:
 
     def subtract(self, base: Tensor, state: State) -> Tensor:
         """base - weight * messages, weight after weight."""
-        for weight, places in self.groups.items():
+        for weight, places in self.groups:
             total = self._total(places, state)
             if weight is None:
                 base = base - total
@@ -325,12 +343,11 @@ class _Receiver:
                 base = torch.addcmul(base, total, w.reshape(-1, *[1] * (base.dim() - 1)) if w.dim() else w, value=-1)
         return base
 
-    def _total(self, places: Mapping[Read, list[_Part]], state: State) -> Tensor:
+    def _total(self, places: list[_Place], state: State) -> Tensor:
         total: Tensor | None = None
-        # what must leave the diagonal alone comes first, so that the rest can be added on top of it
-        for read, parts in sorted(places.items(), key=lambda item: not item[0].apart):
-            plain = is_whole(read.args, read.axes) and read.labels is None
-            if plain and not self.predicate.symmetric and not (read.apart and total is not None):
+        for place in places:
+            read, parts = place.read, place.parts
+            if place.is_direct:
                 total = self._sum(parts, len(read.axes), state, total)
                 total = self.executor.apart(total, read, state) if read.apart else total
             else:
@@ -344,6 +361,9 @@ class _Receiver:
         """To one variable for both orders: what comes to either comes to it."""
         if not self._is_off_diagonal(read):
             part = self._put_back(self._sum(parts, len(read.axes), state, None), read, state)
+            if len(read.args) == 2 and read.args[0] == read.args[1]:
+                # on the diagonal the two orders are one
+                return part
             return part + part.mT - torch.diag_embed(part.diagonal(0, 1, 2))
         total: Tensor | None = None
         if one_sided := [part for part in parts if part.one_sided]:

@@ -1,0 +1,391 @@
+"""The registry: every case, its sizes, its sides, and what it must reach.
+
+    forward       transitivity, forward                      layer beside the paper's listing and bare products
+    ...
+    loading       20,000 rules and 100,000 facts             parse_theory, parse_facts beside regular expressions
+
+A case makes tasks, one per setting. A task has sides that are measured in turns, a check that the sides which compute
+the same thing agree (in float64), and ratios with the bar that each has to meet. The bars are those of 2 CPU cores in
+float32; at other sizes a ratio is shown without one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from logicmp import LogicMP, LogicMPError, Theory, parse_facts, parse_theory
+from logicmp.execute.dense import State
+
+from .baselines import (
+    EinsumPerImplication,
+    matrix_products,
+    paper_code,
+    regex_facts,
+    regex_rules,
+    two_channels,
+)
+from .measure import Side, interleave, median
+
+ITERATIONS = 5
+TRANSITIVITY = "1 C(a,b) ^ C(b,c) => C(a,c)"
+SYMMETRIC = f"symmetric C(token, token)\n{TRANSITIVITY}"
+# relative to the largest value, in float64
+TOLERANCE = 1e-9
+EXACT, PAPER, LISTING, PRODUCTS, EINSUM = "layer", "layer, paper semantics", "paper's listing", "products", "einsum"
+
+
+class Disagreement(Exception):
+    """Two sides that should compute the same thing do not: there is nothing to time."""
+
+
+class Unavailable(Exception):
+    """The case needs something that is not there."""
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """How one side compares with another: so many times faster, or at most so many times as much."""
+
+    of: str
+    beside: str
+    at_least: float | None = None
+    at_most: float | None = None
+    # shown as the side's share of the other, not as a speed-up
+    is_share: bool = False
+
+    def value(self, medians: Mapping[str, float]) -> float:
+        one, other = medians[self.of], medians[self.beside]
+        return one / other if self.is_share else other / one
+
+    def is_met(self, value: float) -> bool | None:
+        if self.at_least is not None:
+            return value >= self.at_least
+        return None if self.at_most is None else value <= self.at_most
+
+    @property
+    def bar(self) -> str:
+        if self.at_least is not None:
+            return f">= {self.at_least:g}x"
+        return "" if self.at_most is None else f"<= {self.at_most:g}x"
+
+
+@dataclass(frozen=True)
+class Task:
+    """One setting of a case, ready to be measured."""
+
+    setting: str
+    sides: Mapping[str, Side]
+    # the worst relative difference between sides that should agree
+    check: Callable[[], float]
+    ratios: tuple[Ratio, ...]
+    # what is measured: "time" or "memory"
+    measures: str = "time"
+    # further things to say, from the medians
+    notes: Callable[[Mapping[str, float]], dict[str, str]] = field(default=lambda medians: {})
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line chose: sizes instead of a case's own, and where the data sets are."""
+
+    n: tuple[int, ...] = ()
+    data: Path | None = None
+
+    @property
+    def data_folder(self) -> Path:
+        chosen = self.data or os.environ.get("LOGICMP_DATA")
+        if not chosen:
+            raise Unavailable("needs the data sets: give --data, or set LOGICMP_DATA, to the folder with relational/")
+        return Path(chosen)
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    about: str
+    # the sizes it runs at unless the command line says otherwise
+    n: tuple[int, ...]
+    make: Callable[[int, Options], Iterator[Task]]
+
+    def tasks(self, options: Options) -> Iterator[Task]:
+        for n in (options.n if options.n and self.n else self.n) or (0,):
+            yield from self.make(n, options)
+
+
+# transitivity
+
+
+def _logits(batch: int, n: int, dtype: torch.dtype = torch.float32, symmetric: bool = False) -> Tensor:
+    """[batch, n, n], the same at every call."""
+    x = 2 * torch.randn(batch, n, n, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    return ((x + x.mT) / 2 if symmetric else x).to(dtype)
+
+
+def _layers(text: str = TRANSITIVITY) -> dict[str, LogicMP]:
+    return {EXACT: LogicMP(text, ITERATIONS), PAPER: LogicMP(text, ITERATIONS, semantics="paper")}
+
+
+def _forward(run: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    with torch.no_grad():
+        return run(x)
+
+
+def _backward(run: Callable[[Tensor], Tensor], x: Tensor, weight: Tensor, slope: Tensor) -> tuple[Tensor, ...]:
+    """Forward, then the gradients of the logits and of the rule's weight."""
+    return torch.autograd.grad(run(x), (x, weight), slope)
+
+
+def _listing(weight: Tensor) -> Callable[[Tensor], Tensor]:
+    return partial(paper_code, weight=weight, iterations=ITERATIONS)
+
+
+def _pair_weight(n: int, symmetric: bool, dtype: torch.dtype) -> Tensor:
+    """The weight that makes the listing compute the same: a symmetric pair gets the messages of both its orders."""
+    return (2 - torch.eye(n, dtype=dtype)) if symmetric else torch.ones((), dtype=dtype)
+
+
+def _check_transitivity(text: str, batch: int, n: int, symmetric: bool, gradients: bool) -> float:
+    """The layer with the paper's semantics against the listing, in float64."""
+    layer = LogicMP(text, ITERATIONS, semantics="paper").double()
+    x = _logits(batch, n, torch.float64, symmetric).requires_grad_(gradients)
+    channels = two_channels(x.detach()).requires_grad_(gradients)
+    listing = _listing(_pair_weight(n, symmetric, torch.float64))
+    if not gradients:
+        with torch.no_grad():
+            return _difference(layer(x), listing(channels)[..., 1])
+    slope = _logits(batch, n, torch.float64, symmetric)
+    got, want = layer(x), listing(channels)
+    worst = _difference(got, want[..., 1])
+    (dx,) = torch.autograd.grad(got, x, slope)
+    (d_channels,) = torch.autograd.grad(want, channels, two_channels(slope))
+    return max(worst, _difference(dx, d_channels[..., 1]))
+
+
+def _difference(got: Tensor, want: Tensor) -> float:
+    with torch.no_grad():
+        return float((got - want).abs().max() / want.abs().max().clamp_min(1))
+
+
+def _transitivity(n: int, options: Options, *, gradients: bool, batches: tuple[int, ...], faster: Mapping[int, float],
+                  within: Mapping[int, float] | None = None, symmetric: bool = False) -> Iterator[Task]:
+    text = SYMMETRIC if symmetric else TRANSITIVITY
+    for batch in batches:
+        x = _logits(batch, n, symmetric=symmetric)
+        sides = _transitivity_sides(text, x, gradients)
+        ratios = [Ratio(of, LISTING, at_least=faster.get(n)) for of in (EXACT, PAPER)]
+        if within is not None:
+            products = 9 if gradients else 3
+            name = f"{products} {PRODUCTS}"
+            q = torch.sigmoid(x)
+            sides[name] = partial(_forward, partial(matrix_products, iterations=ITERATIONS, per_iteration=products), q)
+            ratios += [Ratio(of, name, at_most=within.get(n), is_share=True) for of in (EXACT, PAPER)]
+        yield Task(f"N={n} B={batch}", sides, partial(_check_transitivity, text, batch, n, symmetric, gradients),
+                   tuple(ratios))
+
+
+def _transitivity_sides(text: str, x: Tensor, gradients: bool) -> dict[str, Side]:
+    weight = torch.ones(())
+    channels = two_channels(x)
+    layers = _layers(text)
+    if not gradients:
+        return {**{name: partial(_forward, layer, x) for name, layer in layers.items()},
+                LISTING: partial(_forward, _listing(weight), channels)}
+    x, channels, weight = (tensor.clone().requires_grad_() for tensor in (x, channels, weight))
+    slope = torch.randn(x.shape, generator=torch.Generator().manual_seed(1))
+    slopes = two_channels(slope)
+    return {**{name: partial(_backward, layer, x, layer.raw_weights[0], slope) for name, layer in layers.items()},
+            LISTING: partial(_backward, _listing(weight), channels, weight, slopes)}
+
+
+def _memory(n: int, options: Options) -> Iterator[Task]:
+    batch = 4
+    sides = _transitivity_sides(TRANSITIVITY, _logits(batch, n), gradients=True)
+    bar = 0.5 if n == 512 else None
+    yield Task(f"N={n} B={batch}", sides, partial(_check_transitivity, TRANSITIVITY, batch, n, False, True),
+               tuple(Ratio(of, LISTING, at_most=bar, is_share=True) for of in (EXACT, PAPER)), measures="memory")
+
+
+# relational data sets
+
+
+@dataclass(frozen=True)
+class _DataSet:
+    theory: Theory
+    # [n_1, ..., n_k] by predicate: one where a fact says true; what no fact names is false
+    evidence: dict[str, Tensor]
+    # the predicates that are asked for
+    queries: tuple[str, ...]
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        return self.theory.sizes
+
+
+def load_data_set(folder: Path) -> _DataSet:
+    """Rules, facts and queries of a folder of ExpressGNN; `+w` is read as a plain variable."""
+    if not folder.is_dir():
+        raise Unavailable(f"there is no folder {str(folder)!r}")
+    text = {name: (folder / name).read_text() for name in ("predicates", "rules", "facts", "queries")}
+    rules = re.sub(r"\+(?=\w)", "", text["rules"])
+    facts = parse_facts(text["facts"], parse_theory(f"{text['predicates']}\n{rules}", str(folder)))
+    queries = parse_facts(text["queries"], facts.theory)
+    theory = queries.theory
+    evidence = {}
+    for predicate in theory.predicates:
+        tensor = torch.zeros([theory.sizes[t] for t in predicate.types], dtype=torch.float64)
+        table = facts.tables.get(predicate.name)
+        if table is not None:
+            for args, value in zip(table.args, table.values, strict=True):
+                at = tuple(theory.index(t, arg) for t, arg in zip(predicate.types, args, strict=True))
+                tensor[at] = value
+        evidence[predicate.name] = tensor
+    return _DataSet(theory, evidence, tuple(queries.tables))
+
+
+def _marginals(data: _DataSet, latent: tuple[str, ...]) -> dict[str, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    return {name: torch.rand(tensor.shape, generator=generator, dtype=torch.float64) if name in latent else tensor
+            for name, tensor in data.evidence.items()}
+
+
+class _Iteration:
+    """One iteration of the layer's plan: all messages to the latent predicates, constants folded beforehand."""
+
+    def __init__(self, data: _DataSet, latent: tuple[str, ...], q: Mapping[str, Tensor], semantics: str):
+        layer = LogicMP(data.theory, semantics=semantics, learn_weights=False)
+        observed = tuple(name for name in q if name not in latent)
+        self.latent = list(latent)
+        self.executor = layer.executor(data.sizes, observed)
+        self.q = {name: tensor.unsqueeze(0) for name, tensor in q.items()}
+        self.weights = [weight.to(next(iter(q.values())).dtype) for weight in layer.weights]
+        self.sizes = data.sizes
+        self.constants = self.once()
+
+    def _state(self) -> State:
+        return State(self.q, self.weights, self.sizes)
+
+    def once(self) -> dict[int, Tensor]:
+        with torch.no_grad():
+            return dict(self.executor.constants(self._state()))
+
+    def run(self) -> dict[str, Tensor]:
+        with torch.no_grad():
+            return self.executor.messages(self._state(), self.constants, self.latent)
+
+
+def _run_einsum(einsum: EinsumPerImplication, q: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    with torch.no_grad():
+        return einsum.messages(q)
+
+
+def _check_relational(data: _DataSet, latent: tuple[str, ...]) -> float:
+    """The layer's messages with the paper's semantics against one einsum per implication, in float64."""
+    q = _marginals(data, latent)
+    got = _Iteration(data, latent, q, "paper").run()
+    want = EinsumPerImplication(data.theory, data.sizes, latent).messages(q)
+    # messages push against violations, so the layer subtracts them
+    return max(_difference(-got[name].squeeze(0), want[name]) for name in latent)
+
+
+def _relational(n: int, options: Options, *, closed: bool, bars: Mapping[str, float]) -> Iterator[Task]:
+    for name, bar in bars.items():
+        data = load_data_set(options.data_folder / "relational" / name)
+        latent = data.queries if closed else tuple(data.evidence)
+        q = {key: tensor.float() for key, tensor in _marginals(data, latent).items()}
+        layers = {EXACT: _Iteration(data, latent, q, "exact"), PAPER: _Iteration(data, latent, q, "paper")}
+        einsum = EinsumPerImplication(data.theory, data.sizes, latent)
+        sides: dict[str, Side] = {side: iteration.run for side, iteration in layers.items()}
+        sides[EINSUM] = partial(_run_einsum, einsum, q)
+        yield Task(name, sides, partial(_check_relational, data, latent),
+                   tuple(Ratio(of, EINSUM, at_least=bar) for of in (EXACT, PAPER)),
+                   notes=partial(_relational_notes, layers, einsum, closed))
+
+
+def _relational_notes(layers: Mapping[str, _Iteration], einsum: EinsumPerImplication, closed: bool,
+                      medians: Mapping[str, float]) -> dict[str, str]:
+    notes = {}
+    for side, iteration in layers.items():
+        cost = iteration.executor.plan.cost
+        notes[f"{side}: plan"] = (f"{cost.steps_each} steps, {cost.each:.3g} multiply-adds an iteration"
+                                  + (f"; once {cost.steps_once} steps, {cost.once:.3g}" if closed else ""))
+        notes[f"{side}: groundings per second"] = f"{cost.groundings / medians[side]:.3g}"
+        if closed:
+            once = median(interleave({side: iteration.once}, 3)[side])
+            notes[f"{side}: folding, once"] = f"{once * 1e3:.3g} ms"
+    groundings = layers[PAPER].executor.plan.cost.groundings
+    notes["groundings"] = f"{groundings:.4g}"
+    notes[f"{EINSUM}: implications"] = str(len(einsum.implications))
+    notes[f"{EINSUM}: groundings per second"] = f"{groundings / medians[EINSUM]:.3g}"
+    return notes
+
+
+# loading
+
+FACTS_PER_RULE = 5
+
+
+def theory_text(n_rules: int) -> str:
+    """A theory of many rules over a hundred predicates, in the forms that files have."""
+    declared = [f"P{k}(person, person)" for k in range(50)] + [f"Q{k}(person)" for k in range(50)]
+    forms = ("{w} P{i}(x, y) ^ P{j}(y, z) => P{k}(x, z)", "{w} !P{i}(x, y) v Q{j}(x) v !Q{k}(y)",
+             "{w} Q{i}(x) ^ P{j}(x, y) => Q{k}(y)", "{w} !Q{i}(x) v P{j}(x, Anna{k})")
+    rules = [forms[r % 4].format(w=f"{1 + r % 9}.5", i=r % 50, j=r // 3 % 50, k=r // 7 % 50) for r in range(n_rules)]
+    return "\n".join([*declared, *rules, ""])
+
+
+def facts_text(n_facts: int) -> str:
+    """As many different facts, one in ten negative."""
+    return "\n".join(f"{'!' if f % 10 == 0 else ''}P{f % 50}(Anna{f // 50 % 1000}, Bob{f // 50_000})"
+                     for f in range(n_facts))
+
+
+def _loading(n: int, options: Options) -> Iterator[Task]:
+    text = theory_text(n)
+    yield Task(f"{n} rules", {"parse_theory": partial(parse_theory, text), "regex": partial(regex_rules, text)},
+               lambda: float(len(parse_theory(text).rules) - len(regex_rules(text))),
+               (Ratio("parse_theory", "regex", is_share=True),),
+               notes=lambda medians: {"rules per second": f"{n / medians['parse_theory']:.3g}"})
+    n_facts = FACTS_PER_RULE * n
+    theory, facts = parse_theory(theory_text(4)), facts_text(n_facts)
+    yield Task(f"{n_facts} facts", {"parse_facts": partial(parse_facts, facts, theory),
+                                    "regex": partial(regex_facts, facts)},
+               lambda: float(len(parse_facts(facts, theory)) - sum(map(len, regex_facts(facts).values()))),
+               (Ratio("parse_facts", "regex", is_share=True),),
+               notes=lambda medians: {"facts per second": f"{n_facts / medians['parse_facts']:.3g}"})
+
+
+CASES = {case.name: case for case in (
+    Case("forward", "transitivity, forward, beside the paper's listing and 3 bare products an iteration", (512,),
+         partial(_transitivity, gradients=False, batches=(1, 4), faster={512: 2.7, 128: 5}, within={512: 1.2})),
+    Case("backward", "transitivity, forward and backward, beside the listing and 9 bare products an iteration", (512,),
+         partial(_transitivity, gradients=True, batches=(1, 4), faster={512: 2}, within={512: 1.3})),
+    Case("symmetric-forward", "transitivity of a symmetric predicate, forward, beside the listing", (512,),
+         partial(_transitivity, gradients=False, batches=(1, 4), faster={512: 7}, symmetric=True)),
+    Case("symmetric-backward", "the same, forward and backward", (512,),
+         partial(_transitivity, gradients=True, batches=(1, 4), faster={512: 5}, symmetric=True)),
+    Case("small", "transitivity, forward, where the overhead of each step is paid", (128,),
+         partial(_transitivity, gradients=False, batches=(1, 4), faster={512: 2.7, 128: 5})),
+    Case("memory", "transitivity, forward and backward: peak memory beside the listing's", (512,), _memory),
+    Case("open-world", "relational rules, every predicate latent, one iteration, beside one einsum per implication", (),
+         partial(_relational, closed=False, bars={"uw_cse/ai": 1.7, "cora/S1": 1.7})),
+    Case("evidence", "the same with only the query predicates latent; einsum for the implications into them", (),
+         partial(_relational, closed=True, bars={"uw_cse/ai": 4, "cora/S1": 1.5})),
+    Case("loading", "a long theory and five times as many facts, beside regular expressions that check nothing",
+         (20_000,), _loading),
+)}
+
+
+def find_cases(names: list[str]) -> list[Case]:
+    """The cases of these names; all of them if there is none."""
+    for name in names:
+        if name not in CASES:
+            raise LogicMPError(f"there is no case {name!r}", f"cases: {', '.join(CASES)}")
+    return [CASES[name] for name in names] if names else list(CASES.values())

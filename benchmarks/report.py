@@ -1,0 +1,132 @@
+"""Run cases, show what came out, and set two runs side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from .cases import TOLERANCE, Case, Disagreement, Options, Task, Unavailable
+from .measure import interleave, machine, median, peak_memory
+
+# a change smaller than this, in percent, is what two runs of the same code differ by
+NOISE = 3.0
+
+
+def run_task(case: Case, task: Task, repeat: int) -> dict[str, Any]:
+    """Check one task, measure its sides, and judge the ratios."""
+    difference = abs(task.check())
+    if not difference <= TOLERANCE:
+        raise Disagreement(f"{case.name}, {task.setting}: the sides differ by {difference:.2g} (limit {TOLERANCE:g}), "
+                           "so they are not timed")
+    if task.measures == "memory":
+        samples = {name: [float(peak_memory(side))] for name, side in task.sides.items()}
+    else:
+        samples = interleave(task.sides, repeat)
+    medians = {name: median(values) for name, values in samples.items()}
+    ratios = []
+    for ratio in task.ratios:
+        value = ratio.value(medians)
+        ratios.append({"of": ratio.of, "beside": ratio.beside, "value": value, "share": ratio.is_share,
+                       "bar": ratio.bar, "met": ratio.is_met(value)})
+    return {"case": case.name, "setting": task.setting, "measures": task.measures, "difference": difference,
+            "sides": {name: {"median": medians[name], "samples": samples[name]} for name in samples},
+            "ratios": ratios, "notes": task.notes(medians)}
+
+
+def run_cases(cases: Iterable[Case], options: Options, repeat: int, console: Console) -> dict[str, Any]:
+    """Run cases one after the other; one that cannot run, or that disagrees, is listed with the reason."""
+    results: list[dict[str, Any]] = []
+    failed: list[dict[str, str]] = []
+    for case in cases:
+        tasks = case.tasks(options)
+        while True:
+            try:
+                task = next(tasks, None)
+                if task is None:
+                    break
+                console.print(f"{case.name}, {task.setting} ...", style="dim")
+                results.append(run_task(case, task, repeat))
+            except Disagreement as cause:
+                failed.append({"case": case.name, "kind": "disagreement", "reason": str(cause)})
+                console.print(f"error: {cause}", style="bold red", markup=False)
+            except Unavailable as cause:
+                failed.append({"case": case.name, "kind": "unavailable", "reason": str(cause)})
+                console.print(f"{case.name} left out: {cause}", style="yellow", markup=False)
+                break
+    return {"machine": machine(), "results": results, "failed": failed}
+
+
+def show(run: dict[str, Any], console: Console) -> None:
+    """The table of a run, and below it what else there is to say."""
+    about = run["machine"]
+    changed = " with uncommitted changes" if about["uncommitted_changes"] else ""
+    table = Table(title=f"commit {about['commit']}{changed}, torch {about['torch']}, {about['threads']} threads",
+                  title_justify="left")
+    for column in ("case", "setting", "side", "median", "beside", "ratio", "bar", "met"):
+        table.add_column(column, justify="right" if column in ("median", "ratio", "bar") else "left",
+                         no_wrap=column in ("median", "ratio", "bar"))
+    for result in run["results"]:
+        first = True
+        for name, side in result["sides"].items():
+            ratios = [r for r in result["ratios"] if r["of"] == name] or [None]
+            for k, ratio in enumerate(ratios):
+                table.add_row(
+                    result["case"] if first else "", result["setting"] if first else "", name if k == 0 else "",
+                    quantity(side["median"], result["measures"]) if k == 0 else "",
+                    *(("", "", "", "") if ratio is None else (
+                        ratio["beside"], f"{ratio['value']:.2f}x" + (" of" if ratio["share"] else ""), ratio["bar"],
+                        {True: "[green]yes[/]", False: "[bold red]no[/]", None: ""}[ratio["met"]])))
+                first = False
+        table.add_section()
+    console.print(table)
+    for result in run["results"]:
+        for name, text in result["notes"].items():
+            console.print(f"{result['case']}, {result['setting']}: {name} {text}", markup=False, highlight=False)
+
+
+def quantity(value: float, measures: str) -> str:
+    """Seconds as milliseconds, bytes as MB.
+
+    >>> quantity(0.0123, "time"), quantity(2.5e8, "memory")
+    ('12.3 ms', '250 MB')
+    """
+    return f"{value * 1e3:.3g} ms" if measures == "time" else f"{value / 1e6:.4g} MB"
+
+
+def compare(old: dict[str, Any], new: dict[str, Any]) -> str:
+    """A markdown table of two runs: each side's median, and how much faster or slower it became."""
+    before = {(r["case"], r["setting"], name): side["median"]
+              for r in old["results"] for name, side in r["sides"].items()}
+    lines = ["| case | setting | side | old | new | change |", "|---|---|---|---:|---:|---|"]
+    seen = set()
+    for result in new["results"]:
+        for name, side in result["sides"].items():
+            key = (result["case"], result["setting"], name)
+            seen.add(key)
+            was = before.get(key)
+            shown = "-" if was is None else quantity(was, result["measures"])
+            lines.append(f"| {' | '.join(key)} | {shown} | {quantity(side['median'], result['measures'])} "
+                         f"| {change(was, side['median'], result['measures'])} |")
+    lines += [f"| {' | '.join(key)} | | | only in old |" for key in before if key not in seen]
+    differ = [f"{key} {old['machine'].get(key)} -> {new['machine'].get(key)}"
+              for key in ("commit", "torch", "threads", "processor", "load")
+              if old["machine"].get(key) != new["machine"].get(key)]
+    return "\n".join([*lines, "", f"Different between the runs: {'; '.join(differ) or 'nothing'}.", ""])
+
+
+def change(old: float | None, new: float, measures: str = "time") -> str:
+    """How much faster or slower, in percent of the old.
+
+    >>> change(2.0, 1.0), change(1.0, 1.5), change(1.0, 1.01)
+    ('50% faster', '50% slower', 'same')
+    """
+    if not old:
+        return "new"
+    percent = 100 * (new - old) / old
+    if abs(percent) < NOISE:
+        return "same"
+    words = ("faster", "slower") if measures == "time" else ("less", "more")
+    return f"{abs(percent):.0f}% {words[percent > 0]}"
