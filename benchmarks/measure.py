@@ -6,7 +6,8 @@ ones are repeated within a sample. The median of the samples counts, and the sam
 Memory: the peak of what torch's CPU allocator holds beyond what it held before, from the allocation events that the
 profiler records. A saved-tensors hook sees what is kept for backward, but not what is made and dropped on the way; a
 child process's ru_maxrss sees everything, but also what malloc keeps back and MKL's own buffers. The allocator's events
-are complete, and the same in every run.
+are complete, and the same in every run. Checked against VmHWM of a child in which every tensor is mapped on its own
+(MALLOC_MMAP_THRESHOLD_=65536): 2 MB apart at 105 MB. With malloc's defaults the same child grows by 150 to 250 MB.
 """
 
 from __future__ import annotations
@@ -30,20 +31,21 @@ WARM_UP_RUNS = 2
 
 
 def interleave(sides: Mapping[str, Side], repeat: int,
-               sample_seconds: float = SAMPLE_SECONDS) -> dict[str, list[float]]:
+               sample_seconds: float | None = None) -> dict[str, list[float]]:
     """Seconds per run of every side, `repeat` samples each, taken in turns.
 
     >>> samples = interleave({"a": lambda: None, "b": lambda: None}, repeat=3, sample_seconds=0)
     >>> {name: len(times) for name, times in samples.items()}
     {'a': 3, 'b': 3}
     """
+    least = SAMPLE_SECONDS if sample_seconds is None else sample_seconds
     runs = {}
     for name, side in sides.items():
         for _ in range(WARM_UP_RUNS):
             start = time.perf_counter()
             side()
             spent = time.perf_counter() - start
-        runs[name] = max(1, math.ceil(sample_seconds / max(spent, 1e-7)))
+        runs[name] = max(1, math.ceil(least / max(spent, 1e-7)))
     samples: dict[str, list[float]] = {name: [] for name in sides}
     was_enabled = gc.isenabled()
     gc.collect()

@@ -39,7 +39,7 @@ def all_close(got: Mapping[str, Tensor], want: Mapping[str, Tensor], rtol: float
 
 
 def randn(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
 
 
 def random_unary(theory: Theory, sizes: Mapping[str, int], *batch: int, seed: int = 0) -> dict[str, Tensor]:
@@ -87,7 +87,7 @@ def per_variable(predicate: Predicate, gradient: Tensor) -> Tensor:
 
 @each_semantics
 @with_and_without_evidence
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(model=models())
 def test_two_steps_and_the_bound_are_the_oracles(semantics: str, with_evidence: bool, model: Model) -> None:
     evidence = model.evidence if with_evidence else {}
@@ -111,14 +111,14 @@ def test_two_steps_and_the_bound_are_the_oracles(semantics: str, with_evidence: 
 
 @each_semantics
 @with_and_without_evidence
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(model=models())
 def test_gradients_are_the_oracles(semantics: str, with_evidence: bool, model: Model) -> None:
     evidence = model.evidence if with_evidence else {}
     layer = layer_for(model, semantics, 2)
     names = list(model.unary)
     factors = {name: randn(*model.unary[name].shape, seed=k) for k, name in enumerate(names)}
-    for k, name in enumerate(names):
+    for name in names:
         if model.theory.predicate[name].symmetric:
             factors[name] = factors[name] + factors[name].mT
     own = {name: tensor.clone().requires_grad_() for name, tensor in model.unary.items()}
@@ -196,7 +196,7 @@ def test_damping_keeps_that_much_of_the_old_logits(damping: float) -> None:
 
 def test_an_update_by_hand() -> None:
     # S(x) F(x,y) !S(y): with one entity the rule is a tautology, so only the weight -1 of S acts
-    layer = LogicMP("S(t)\nF(t, t)\n1.4 S(x) ^ F(x,y) => S(y)\n-1 S(x)", iterations=1).double()
+    layer = LogicMP("S(t)\nF(t, t)\n1.5 S(x) ^ F(x,y) => S(y)\n-1 S(x)", iterations=1).double()
     out = layer({"S": torch.tensor([0.5]).double(), "F": torch.tensor([[0.3]]).double()})
     close(out["S"], torch.tensor([-0.5]).double())
     close(out["F"], torch.tensor([[0.3]]).double())
@@ -204,10 +204,10 @@ def test_an_update_by_hand() -> None:
     s, f = torch.tensor([0.2, -0.4]).double(), torch.tensor([[0.1, 0.7], [-0.3, 0.9]]).double()
     out = layer({"S": s, "F": f})
     a, b, ab, ba = *s.sigmoid(), f[0, 1].sigmoid(), f[1, 0].sigmoid()
-    close(out["S"], torch.stack([s[0] - 1 - 1.4 * ab * (1 - b) + 1.4 * ba * b,
-                                 s[1] - 1 - 1.4 * ba * (1 - a) + 1.4 * ab * a]))
-    close(out["F"], torch.stack([torch.stack([f[0, 0], f[0, 1] - 1.4 * a * (1 - b)]),
-                                 torch.stack([f[1, 0] - 1.4 * b * (1 - a), f[1, 1]])]))
+    close(out["S"], torch.stack([s[0] - 1 - 1.5 * ab * (1 - b) + 1.5 * ba * b,
+                                 s[1] - 1 - 1.5 * ba * (1 - a) + 1.5 * ab * a]))
+    close(out["F"], torch.stack([torch.stack([f[0, 0], f[0, 1] - 1.5 * a * (1 - b)]),
+                                 torch.stack([f[1, 0] - 1.5 * b * (1 - a), f[1, 1]])]))
 
 
 def test_tolerance_stops_early_where_nothing_moves_any_more() -> None:
@@ -298,7 +298,7 @@ PADDED = {
     "exists": (EXIST, {"t": 4, "u": 5}),
     "exists of two": ("A(t)\nB(t)\nR(t, t)\n1.3 A(x) => EXIST y (R(x,y) ^ B(y))\n0.7 FORALL y R(x,y) => B(x)",
                       {"t": 4}),
-    "a variable of no literal": ("A(t)\nB(u)\n0.8 (A(x) v B(y)) ^ A(z)", {"t": 4, "u": 5}),
+    "a variable of no literal": ("A(t)\nB(t)\n0.8 (A(x) v B(y)) ^ A(z)", {"t": 4}),
     "a constant": ("A(t)\nR(t, t)\n1.4 R(K, x) => A(K)", {"t": 4}),
     "no arguments": ("Rain\nWet(t)\n1.5 Rain => Wet(x)\n-1 Rain", {"t": 4}),
     "inequality": ("A(t)\nR(t, t)\n0.8 x != y ^ R(x,y) => A(x)", {"t": 4}),
@@ -373,7 +373,7 @@ def full_evidence(predicate: Predicate, like: Tensor) -> Tensor:
 
 
 @each_semantics
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(model=models())
 def test_observing_a_whole_predicate_is_clamping_all_its_atoms(semantics: str, model: Model) -> None:
     names = list(model.unary)[::2]
@@ -408,7 +408,7 @@ def test_a_label_that_is_ruled_out_leaves_the_others_open() -> None:
     nan = math.nan
     x = randn(3, 3)
     evidence = torch.tensor([[0, nan, nan], [nan, 1, nan], [nan, nan, nan]])
-    out = layer(x, evidence={}) if False else layer({"label": x}, evidence={"label": evidence})["label"]
+    out = layer({"label": x}, evidence={"label": evidence})["label"]
     assert out[0, 0] == -CERTAIN
     assert (out[0, 1:].abs() < 20).all()
     assert out[1].tolist() == [-CERTAIN, CERTAIN, -CERTAIN]
@@ -503,7 +503,8 @@ def test_positive_weights_start_where_the_theory_says_and_stay_positive() -> Non
 # reduce="mean": the weight divided by groundings per atom of the largest latent predicate
 
 
-def mean_equals(text: str, same: str, unary: Mapping[str, Tensor], evidence: Mapping[str, Tensor] | None = None) -> None:
+def mean_equals(text: str, same: str, unary: Mapping[str, Tensor],
+                evidence: Mapping[str, Tensor] | None = None) -> None:
     all_close(LogicMP(text, reduce="mean").double()(unary, evidence=evidence),
               LogicMP(same).double()(unary, evidence=evidence), 1e-6)
 
@@ -524,8 +525,8 @@ def test_mean_counts_the_atoms_of_the_largest_latent_predicate() -> None:
 
 def test_mean_makes_equal_inputs_of_any_size_move_alike() -> None:
     # all atoms alike: the message to one of them is then nearly the same in a large and in a small domain
-    moved = [LogicMP(f"2 {TRANSITIVITY}", reduce="mean", iterations=3, semantics="paper").double()(torch.zeros(n, n).double())
-             for n in (2, 7, 20)]
+    layer = LogicMP(f"2 {TRANSITIVITY}", reduce="mean", iterations=3, semantics="paper").double()
+    moved = [layer(torch.zeros(n, n).double()) for n in (2, 7, 20)]
     for out in moved:
         close(out, moved[0][0, 0].expand_as(out))
 
@@ -588,5 +589,5 @@ def test_one_tensor_in_is_one_tensor_out_and_a_dict_is_a_dict() -> None:
     x = randn(2, 3, 3)
     assert torch.equal(layer(x), layer({"C": x})["C"])
     smokers = LogicMP(SMOKERS).double()
-    friends = randn(3, 3) > 0
-    assert torch.equal(smokers(randn(3), evidence={"F": friends}), smokers({"S": randn(3)}, evidence={"F": friends})["S"])
+    evidence = {"F": randn(3, 3) > 0}
+    assert torch.equal(smokers(randn(3), evidence), smokers({"S": randn(3)}, evidence)["S"])

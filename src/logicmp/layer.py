@@ -289,7 +289,7 @@ class LogicMP(nn.Module):
             exists = _exists(inputs, predicate)
             if exists is not None:
                 score = score * exists
-            return (score.triu() if predicate.symmetric else score).reshape(len(score), -1).sum(1)
+            return (score.triu() if predicate.symmetric else score).unsqueeze(-1).flatten(1).sum(1)
         dims = _value_dims(predicate)
         total = score.flatten(1).sum(1)
         if predicate.may_be_none:

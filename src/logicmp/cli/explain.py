@@ -8,8 +8,10 @@ from typing import Annotated
 
 import typer
 
+from ..errors import LogicMPError, closest
 from ..normalize import NormalForm, normalize
 from ..parse import load_theory
+from ..plan import Plan, build_plan
 from .check import Format, FormatOption, Grammar, GrammarOption, TheoryFile
 
 
@@ -24,24 +26,61 @@ SemanticsOption = Annotated[Semantics, typer.Option(
          "paper: its clauses, meeting atoms taken as independent.")]
 
 
+PlanOption = Annotated[bool, typer.Option("--plan", help="Show the tensor plan too: its steps and what they cost.")]
+SizeOption = Annotated[list[str] | None, typer.Option(
+    "--size", metavar="TYPE=N", help="How many constants a type has, for --plan; may be given several times.")]
+ObservedOption = Annotated[str, typer.Option(metavar="P,Q", help="Predicates that are evidence, for --plan.")]
+
+
 def explain(
     file: TheoryFile,
     semantics: SemanticsOption = Semantics.exact,
+    with_plan: PlanOption = False,
+    size: SizeOption = None,
+    observed: ObservedOption = "",
     fmt: FormatOption = Format.text,
     grammar: GrammarOption = Grammar.auto,
 ) -> None:
-    """Show the products that violate each rule in FILE.
+    """Show the products that violate each rule in FILE, and the plan.
 
     \b
         logicmp explain smoking.mln
+        logicmp explain smoking.mln --plan --size person=1000
         cat smoking.mln | logicmp explain -
     """
-    form = normalize(load_theory(file, grammar.value), semantics.value)
-    typer.echo(_as_json(form) if fmt is Format.json else str(form), nl=fmt is Format.json)
+    theory = load_theory(file, grammar.value)
+    sizes = _sizes(size or [])
+    form = normalize(theory, semantics.value, sizes)
+    plan = _plan(form, sizes, [name for name in observed.split(",") if name]) if with_plan else None
+    if fmt is Format.json:
+        typer.echo(json.dumps(_as_dict(form) | ({} if plan is None else {"plan": plan.to_dict()}), indent=2))
+    else:
+        typer.echo(str(form) if plan is None else f"{form}\n{plan}", nl=False)
 
 
-def _as_json(form: NormalForm) -> str:
-    return json.dumps({
+def _sizes(given: list[str]) -> dict[str, int]:
+    sizes = {}
+    for text in given:
+        name, equals, number = text.partition("=")
+        if not equals or not number.isdecimal():
+            raise LogicMPError(f"--size {text!r} is not of the form TYPE=N", "for example --size person=1000")
+        sizes[name] = int(number)
+    return sizes
+
+
+def _plan(form: NormalForm, sizes: dict[str, int], observed: list[str]) -> Plan:
+    for name in observed:
+        if name not in form.theory.predicate:
+            raise LogicMPError(f"--observed names {name!r}, which is not a predicate of the theory",
+                               closest(name, list(form.theory.predicate), "predicate"))
+    for name, n in form.theory.with_sizes(sizes).items():
+        if n == 0:
+            raise LogicMPError(f"a plan needs the size of type {name!r}", f"give --size {name}=100")
+    return build_plan(form, sizes, observed)
+
+
+def _as_dict(form: NormalForm) -> dict[str, object]:
+    return {
         "semantics": form.semantics,
         "rules": [{
             "rule": str(normal.rule),
@@ -50,4 +89,4 @@ def _as_json(form: NormalForm) -> str:
             "terms": [{"sign": coefficient, "product": str(cube), "variables": {v.name: v.type for v in cube.variables}}
                       for coefficient, cube in normal.terms],
         } for normal in form.rules],
-    }, indent=2)
+    }

@@ -36,7 +36,7 @@ class Inputs:
 
     @property
     def like(self) -> Tensor:
-        return next(iter(self.unary.values()))
+        return next(iter((self.unary or self.observed).values()))
 
 
 def is_tracing() -> bool:

@@ -1,0 +1,36 @@
+"""Items of different length in one batch: pad, and say with a mask which entities exist.
+
+    python examples/padding.py
+"""
+
+import torch
+
+from logicmp import LogicMP
+
+# a tagger that must not let I follow O
+TAGS = """
+label(token) in {O, B, I}
+3 label(i) in {O} => label(i+1) in {O, B}
+"""
+
+
+def main() -> None:
+    layer = LogicMP(TAGS, iterations=5)
+    generator = torch.Generator().manual_seed(1)
+    sentences = [torch.randn(n, 3, generator=generator) for n in (5, 3, 7)]
+
+    padded = torch.nn.utils.rnn.pad_sequence(sentences, batch_first=True)  # [3, 7, 3]
+    lengths = torch.tensor([len(s) for s in sentences])
+    mask = torch.arange(padded.shape[1]) < lengths.unsqueeze(1)  # [3, 7]
+
+    with torch.no_grad():
+        together = layer(padded, mask={"token": mask})
+        for sentence, corrected in zip(sentences, together, strict=True):
+            alone = layer(sentence)
+            same = torch.allclose(alone, corrected[: len(sentence)], atol=1e-5)
+            tags = lambda logits: " ".join("OBI"[k] for k in logits.argmax(-1))  # noqa: E731
+            print(f"{tags(sentence):<15} -> {tags(alone):<15} the same in the padded batch: {same}")
+
+
+if __name__ == "__main__":
+    main()
