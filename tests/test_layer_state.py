@@ -41,8 +41,7 @@ def same(one: LogicMP, other: LogicMP) -> bool:
 
 def test_the_state_is_weights_and_text() -> None:
     state = trained().state_dict()
-    assert list(state) == ["raw_weights.0", "raw_weights.1", "raw_weights.2", "_extra_state"] or set(state) == {
-        "_extra_state", "raw_weights.0", "raw_weights.1", "raw_weights.2"}
+    assert set(state) == {"_extra_state", "raw_weights.0", "raw_weights.1", "raw_weights.2"}
     assert bytes(state["_extra_state"].tolist()).decode() == str(trained().theory)
 
 
@@ -98,7 +97,9 @@ def test_the_dtype_is_saved(tmp_path: Path) -> None:
     with torch.no_grad():
         layer.raw_weights[1].fill_(0.1)
     layer.save(tmp_path / "layer")
-    assert LogicMP.load(tmp_path / "layer").raw_weights[1].item() == pytest.approx(0.1, abs=1e-8)
+    other = LogicMP.load(tmp_path / "layer")
+    assert other.raw_weights[1].dtype == torch.float64
+    assert other.raw_weights[1].item() == 0.1
 
 
 def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
@@ -168,7 +169,7 @@ def test_an_interrupted_save_leaves_the_old_file(tmp_path: Path, monkeypatch: py
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "write_bytes", write_half)
-    with pytest.raises((LogicMPError, OSError), match="No space left on device"):
+    with pytest.raises(LogicMPError, match=r"^cannot write a layer to .*No space left on device"):
         LogicMP(TEXT).save(path)
     assert path.read_bytes() == before
     assert same(LogicMP.load(path), first)
@@ -177,7 +178,7 @@ def test_an_interrupted_save_leaves_the_old_file(tmp_path: Path, monkeypatch: py
 
 
 def test_saving_into_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises((LogicMPError, OSError), match="No such file or directory"):
+    with pytest.raises(LogicMPError, match=r"^cannot write a layer to .*No such file or directory"):
         trained().save(tmp_path / "none" / "layer")
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from torch import Tensor, nn
 from .errors import LogicMPError
 from .execute.dense import DenseExecutor, State, spread
 from .execute.inputs import Inputs, is_tracing, read_inputs
+from .execute.pushes import Push, find_atom, strongest
 from .normalize import SEMANTICS, normalize
 from .parse import Theory, parse_theory
 from .parse.theory import Predicate
@@ -176,8 +178,8 @@ class LogicMP(nn.Module):
             before, logits = q, updated
             q = {name: self._marginals(inputs, name, tensor) for name, tensor in logits.items()}
             if tolerance and not is_tracing():
-                moved = max((float((q[name] - before[name]).abs().max()) for name in q if q[name].numel()), default=0.0)
-                if moved < tolerance:
+                moved = [float((q[name] - before[name]).detach().abs().max()) for name in q if q[name].numel()]
+                if max(moved, default=0.0) < tolerance:
                     break
         if seen is not None:
             seen.append(q)
@@ -201,6 +203,9 @@ class LogicMP(nn.Module):
             if exists is not None and predicate.functional:
                 logits = torch.where(exists > 0, logits, logits.new_tensor(IMPOSSIBLE))
             q = _softmax(logits, predicate)
+            if evidence is not None and predicate.may_be_none:
+                # of an atom observed true, "none" is ruled out as well
+                q = torch.where(evidence == 1, torch.ones_like(q), q)
         else:
             q = torch.sigmoid(logits)
             if evidence is not None:
@@ -235,7 +240,7 @@ class LogicMP(nn.Module):
         seen: list[dict[str, Tensor]] = []
         logits = self._iterate(inputs, seen)
         elbo = [self._elbo(inputs, q).reshape(inputs.batch) for q in seen]
-        violations = [self._counts(inputs, q).reshape(*inputs.batch, -1) for q in seen]
+        violations = [self._counts(inputs, q).reshape(*inputs.batch, len(self.theory.rules)) for q in seen]
         shaped = [{name: q[name].reshape((*inputs.batch, *q[name].shape[1:])) for name in q} for q in seen]
         return Trace(shaped, torch.stack(elbo), torch.stack(violations),
                      {name: tensor.reshape((*inputs.batch, *tensor.shape[1:])) for name, tensor in logits.items()})
@@ -244,7 +249,7 @@ class LogicMP(nn.Module):
                    mask: Tensor | Mapping[str, Tensor] | None = None) -> Tensor:
         """The expected number of violated groundings of each rule, [batch..., rules]."""
         inputs = read_inputs(self.theory, logits, evidence, mask)
-        return self._counts(inputs, self._independent(inputs)).reshape(*inputs.batch, -1)
+        return self._counts(inputs, self._independent(inputs)).reshape(*inputs.batch, len(self.theory.rules))
 
     def theory_loss(self, logits: Tensor | Mapping[str, Tensor], evidence: Mapping[str, Tensor] | None = None,
                     mask: Tensor | Mapping[str, Tensor] | None = None) -> Tensor:
@@ -258,6 +263,32 @@ class LogicMP(nn.Module):
         inputs = read_inputs(self.theory, unary, evidence, mask)
         at = read_inputs(self.theory, logits, evidence, mask)
         return self._elbo(inputs, self._independent(at)).reshape(inputs.batch)
+
+    def explain(self, atom: str, unary: Tensor | Mapping[str, Tensor], evidence: Mapping[str, Tensor] | None = None,
+                mask: Tensor | Mapping[str, Tensor] | None = None, item: int = 0) -> list[Push]:
+        """Which rules pushed an atom of one batch item, and by how much, strongest first.
+
+        The amounts are what the rules add to the atom's log-odds at the marginals where the run ended: `unary` plus
+        their sum is the next update. `push.groundings()` says which groundings it came from.
+        """
+        inputs = read_inputs(self.theory, unary, evidence, mask)
+        found = find_atom(atom, self.theory, inputs.sizes)
+        with torch.no_grad():
+            seen: list[dict[str, Tensor]] = []
+            self._iterate(inputs, seen)
+            executor = self.executor(inputs.sizes, tuple(inputs.observed))
+            state = self._state(inputs, executor, seen[-1])
+            form = normalize(self.theory, self.options["semantics"], inputs.sizes)
+            zeros = {found.predicate: torch.zeros_like(state.q[found.predicate])}
+            weights, q = [w.detach() for w in state.weights], {name: tensor[item] for name, tensor in state.q.items()}
+            pushes, place = [], (item, *found.place)
+            for f, normal in enumerate(form.rules):
+                state.weights = [w if k == f else torch.zeros_like(w) for k, w in enumerate(weights)]
+                update = executor.subtract_messages(zeros, state, executor.constants(state))[found.predicate]
+                weight = weights[f][item if weights[f].shape[0] > 1 else 0] if weights[f].dim() else weights[f]
+                pushes.append(Push(str(normal.rule), float(update[place]),
+                                   partial(strongest, normal, weight, found, q, inputs.sizes, self.theory)))
+        return sorted(pushes, key=lambda push: -abs(push.amount))
 
     def _independent(self, inputs: Inputs) -> dict[str, Tensor]:
         return {name: self._marginals(inputs, name, self._prepare(inputs, name, tensor))
@@ -322,8 +353,13 @@ class LogicMP(nn.Module):
         data = save({k: v for k, v in self.state_dict().items() if not k.endswith("_extra_state")},
                     {"theory": str(self.theory), "options": json.dumps(self.options)})
         temporary = path.with_name(path.name + ".part")
-        temporary.write_bytes(data)
-        temporary.replace(path)
+        try:
+            temporary.write_bytes(data)
+            temporary.replace(path)
+        except OSError as cause:
+            raise LogicMPError(f"cannot write a layer to {str(path)!r}: {cause}") from None
+        finally:
+            temporary.unlink(missing_ok=True)
 
     @staticmethod
     def load(path: str | Path) -> LogicMP:
@@ -338,8 +374,17 @@ class LogicMP(nn.Module):
             raise LogicMPError(f"cannot read a layer from {str(path)!r}: {cause}") from None
         if "theory" not in metadata:
             raise LogicMPError(f"{str(path)!r} is not a saved layer: it holds no theory")
-        layer = LogicMP(metadata["theory"], **json.loads(metadata["options"]))
-        layer.load_state_dict(weights, strict=False)
+        try:
+            layer = LogicMP(metadata["theory"], **json.loads(metadata["options"]))
+        except (KeyError, TypeError, ValueError) as cause:
+            raise LogicMPError(f"{str(path)!r} is not a saved layer: {cause}") from None
+        expected = {name: list(weight.shape) for name, weight in layer.named_parameters()}
+        found = {name: list(weight.shape) for name, weight in weights.items()}
+        if found != expected:
+            raise LogicMPError(f"the weights in {str(path)!r} are not those of its rules: it has {found}, "
+                               f"expected {expected}")
+        # assign: the weights keep the dtype they were saved with
+        layer.load_state_dict(weights, strict=False, assign=True)
         return layer
 
     def __getstate__(self) -> dict[str, Any]:
