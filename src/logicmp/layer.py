@@ -78,9 +78,10 @@ class LogicMP(nn.Module):
             raise LogicMPError(f"unknown semantics {semantics!r}", f"known: {', '.join(SEMANTICS)}")
         if reduce not in ("sum", "mean"):
             raise LogicMPError(f"unknown reduce {reduce!r}", "known: sum, mean")
-        if iterations < 0 or not 0 <= damping < 1 or tolerance < 0:
+        if not isinstance(iterations, int) or iterations < 0 or not 0 <= damping < 1 or tolerance < 0:
             raise LogicMPError(f"iterations={iterations}, damping={damping}, tolerance={tolerance} cannot be",
-                               "iterations and tolerance are at least 0, damping is from 0 to below 1")
+                               "iterations is a whole number, it and tolerance are at least 0, damping is from 0 to "
+                               "below 1")
         self.theory = parse_theory(theory) if isinstance(theory, str) else theory
         self.options: dict[str, Any] = {
             "iterations": iterations, "damping": damping, "tolerance": tolerance, "learn_weights": learn_weights,
@@ -114,6 +115,8 @@ class LogicMP(nn.Module):
 
     def executor(self, sizes: Mapping[str, int], observed: Sequence[str] = ()) -> DenseExecutor:
         """The plan for given sizes and observed predicates, made when first needed."""
+        # under export a size is a symbol: the plan is made for the example's size and runs at any
+        sizes = {name: size.node.hint if isinstance(size, torch.SymInt) else size for name, size in sizes.items()}
         key = (tuple(sorted(sizes.items())), tuple(sorted(observed)))
         if key not in self._executors:
             form = normalize(self.theory, self.options["semantics"], sizes)

@@ -47,6 +47,9 @@ def is_tracing() -> bool:
 def read_inputs(theory: Theory, unary: Tensor | Mapping[str, Tensor], evidence: Mapping[str, Tensor] | None,
                 mask: Tensor | Mapping[str, Tensor] | None) -> Inputs:
     """Check what was given against the theory, and bring it into one form."""
+    for what, argument in (("evidence", evidence), ("mask", mask)):
+        if argument is not None and not isinstance(argument, (Mapping, Tensor) if what == "mask" else Mapping):
+            raise LogicMPError(f"{what} is a {type(argument).__name__}; expected a dict of torch tensors")
     given_evidence = dict(evidence or {})
     given = dict(unary) if isinstance(unary, Mapping) else {_only_predicate(theory, given_evidence): unary}
     for what, tensors in (("unary", given), ("evidence", given_evidence)):
@@ -178,6 +181,8 @@ def _masks(theory: Theory, mask: Tensor | Mapping[str, Tensor] | None, sizes: Ma
         if name not in theory.type:
             raise LogicMPError(f"mask names {name!r}, which is not a type of the theory",
                                closest(name, list(theory.type), "type"))
+        if not isinstance(tensor, Tensor):
+            raise LogicMPError(f"mask[{name!r}] is a {type(tensor).__name__}; expected a torch tensor")
         if tuple(tensor.shape) not in ((*batch, sizes[name]), (sizes[name],)):
             raise LogicMPError(f"mask[{name!r}] has shape {list(tensor.shape)}; expected {[*batch, sizes[name]]}, one "
                                f"entry for each {name}")

@@ -153,20 +153,44 @@ class _Builder:
     # up: cubes to values
 
     def _roots(self, coefficient: float, cube: Cube) -> list[_Root]:
-        roots = []
-        for ranges in self._pieces(cube):
-            if any(self.values.size(axis) == 0 for axis in ranges.values()):
-                continue
-            weigh = self._weigh(cube, ranges)
-            keep = set() if weigh is None else set(weigh[1])
-            value = self.values.contract(self._operands(cube, ranges), keep)
-            used = {name for f in cube.factors for name in names_in(f)}
-            counts = tuple(axis for name, axis in ranges.items() if name not in used)
-            weights = None
-            if weigh is not None:
-                weights = self._weights_along(weigh, value, ranges, used)
-            roots.append(_Root(value, coefficient, counts, weights))
-        return roots
+        """The sum of a cube, in pieces if a value on the way to it would be too big otherwise."""
+        whole = {v.name: _axis(v) for v in cube.variables}
+        if any(self.values.size(axis) == 0 for axis in whole.values()):
+            return []
+        before = len(self.values.steps)
+        root = self._root(coefficient, cube, whole)
+        worst = max(range(before, len(self.values.steps)), key=self._made_elements, default=None)
+        if worst is None or self._made_elements(worst) <= self.max_elements:
+            return [root]
+        # nothing needs what was made so far: it will be dropped
+        return [self._root(coefficient, cube, piece) for piece in self._pieces(whole, worst)]
+
+    def _made_elements(self, value: int) -> int:
+        step = self.values.steps[value]
+        if isinstance(step, (Read, Weigh)):
+            return 0
+        return math.prod(self.values.size(axis) for axis in step.axes)
+
+    def _pieces(self, whole: dict[str, Axis], value: int) -> list[dict[str, Axis]]:
+        """The ranges of a cube's variables with the longest index of a value cut, so that the value fits."""
+        axes = self.values.steps[value].axes
+        able = [name for name, axis in whole.items() if axis in axes]
+        name = max(able, key=lambda n: self.values.size(whole[n]), default=None)
+        size = 1 if name is None else self.values.size(whole[name])
+        n_pieces = math.ceil(self._made_elements(value) / self.max_elements)
+        if name is None or n_pieces > min(size, MAX_PIECES):
+            raise self._too_big(self._made_elements(value) / size)
+        step = math.ceil(size / n_pieces)
+        return [{**whole, name: replace(whole[name], start=start, stop=min(start + step, size))}
+                for start in range(0, size, step)]
+
+    def _root(self, coefficient: float, cube: Cube, ranges: Mapping[str, Axis]) -> _Root:
+        weigh = self._weigh(cube, ranges)
+        value = self.values.contract(self._operands(cube, ranges), () if weigh is None else weigh[1])
+        used = {name for f in cube.factors for name in names_in(f)}
+        counts = tuple(axis for name, axis in ranges.items() if name not in used)
+        weights = None if weigh is None else self._weights_along(weigh, value, ranges, used)
+        return _Root(value, coefficient, counts, weights)
 
     def _weights_along(self, weigh: Operand, value: Operand | None, ranges: Mapping[str, Axis],
                        used: set[str]) -> Scaled:
@@ -177,35 +201,6 @@ class _Builder:
         # a variable in no literal is either summed with the weights, or it counts its entities
         counts = tuple(axis for name, axis in ranges.items() if name not in used and name not in weigh[1])
         return Scaled(summed[0], tuple(letters.index(name) for name in summed[1]), counts=counts)
-
-    def _pieces(self, cube: Cube) -> list[dict[str, Axis]]:
-        """The ranges of the cube's variables, in pieces if a value would be too big otherwise."""
-        whole = {v.name: _axis(v) for v in cube.variables}
-        elements, names = self._largest(cube, whole)
-        if elements <= self.max_elements:
-            return [whole]
-        name = max(names, key=lambda n: self.values.size(whole[n]), default=None)
-        n_pieces = math.ceil(elements / self.max_elements)
-        size = 0 if name is None else self.values.size(whole[name])
-        if name is None or n_pieces > min(size, MAX_PIECES):
-            raise self._too_big(elements / max(1, size))
-        step = math.ceil(size / n_pieces)
-        return [{**whole, name: replace(whole[name], start=start, stop=min(start + step, size))}
-                for start in range(0, size, step)]
-
-    def _largest(self, cube: Cube, ranges: Mapping[str, Axis]) -> tuple[float, set[str]]:
-        """The largest value on the way to a cube's sum, and those of its indices that can be cut into pieces."""
-        trial = Values(self.sizes, self.observed, self.values.symmetric_predicates)
-        builder = replace_values(self, trial)
-        weigh = builder._weigh(cube, ranges)
-        trial.contract(builder._operands(cube, ranges), set() if weigh is None else set(weigh[1]))
-        worst: tuple[float, set[str]] = (0, set())
-        own = {axis: name for name, axis in ranges.items()}
-        for step in trial.steps:
-            elements = math.prod(trial.size(axis) for axis in step.axes)
-            if not isinstance(step, (Read, Weigh)) and elements > worst[0]:
-                worst = elements, {own[axis] for axis in step.axes if axis in own}
-        return worst
 
     def _operands(self, cube: Cube, ranges: Mapping[str, Axis]) -> list[Operand]:
         apart: dict[int, list[Differ]] = {}
@@ -358,13 +353,6 @@ class _Builder:
         if value is None:
             return replace(adjoint, value=None, axes=())
         return replace(adjoint, value=value[0], axes=tuple(letters.index(n) for n in value[1]))
-
-
-def replace_values(builder: _Builder, values: Values) -> _Builder:
-    """The same builder, writing into other values: for a trial."""
-    other = _Builder(builder.form, builder.sizes, builder.observed, builder.max_elements)
-    other.values, other.rule = values, builder.rule
-    return other
 
 
 def _axis(over: Range) -> Axis:
