@@ -90,7 +90,9 @@ class _Builder:
         self.form = form
         self.sizes = sizes
         self.observed = frozenset(observed)
-        self.max_elements = max_elements
+        # what is no bigger than a predicate itself is never too big: its message has that size
+        predicates = [math.prod(sizes[t] for t in p.types) for p in form.theory.predicates]
+        self.max_elements = max(max_elements, *predicates, 1)
         self.values = Values(sizes, self.observed, {p.name for p in form.theory.predicates if p.symmetric})
         self.rule = 0
 
@@ -177,10 +179,9 @@ class _Builder:
         able = [name for name, axis in whole.items() if axis in axes]
         name = max(able, key=lambda n: self.values.size(whole[n]), default=None)
         size = 1 if name is None else self.values.size(whole[name])
-        n_pieces = math.ceil(self._made_elements(value) / self.max_elements)
-        if name is None or n_pieces > min(size, MAX_PIECES):
+        step = size * self.max_elements // self._made_elements(value)
+        if name is None or step == 0 or size / step > MAX_PIECES:
             raise self._too_big(self._made_elements(value) / size)
-        step = math.ceil(size / n_pieces)
         return [{**whole, name: replace(whole[name], start=start, stop=min(start + step, size))}
                 for start in range(0, size, step)]
 
