@@ -172,13 +172,14 @@ def test_a_layer_from_wrong_text_shows_the_text() -> None:
 
 
 def test_a_call_over_the_memory_limit_is_refused_with_numbers() -> None:
+    layer = LogicMP("R(a,b) ^ Q(a,c) ^ R(b,c) => EXIST d (R(a,d) ^ Q(b,d) ^ R(c,d))", max_elements=100)
     with pytest.raises(CostError) as caught:
-        LogicMP(TRANSITIVITY, max_elements=4)(torch.zeros(9, 9))
+        layer({"R": torch.zeros(9, 9)})
     assert str(caught.value) == (
-        "this rule needs a value of 9 elements, 36B in float32 (limit 4 elements)\n"
+        "this rule needs a value of 729 elements, 2.92kB in float32 (limit 100 elements)\n"
         " --> <text>:1:1\n"
-        "1 | C(a,b) ^ C(b,c) => C(a,c)\n"
-        "  | ^^^^^^^^^^^^^^^^^^^^^^^^^\n"
+        "1 | R(a,b) ^ Q(a,c) ^ R(b,c) => EXIST d (R(a,d) ^ Q(b,d) ^ R(c,d))\n"
+        "  | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
         "hint: split the rule so that fewer variables are in play at once, or raise max_elements")
 
 

@@ -41,7 +41,7 @@ def dynamic(name: str) -> dict[str, dict[int, Any]]:
 
 
 def make(name: str) -> LogicMP:
-    return LogicMP(SHAPES[name][0], iterations=3).eval()
+    return LogicMP(SHAPES[name][0], iterations=2).eval()
 
 
 def check(got: dict[str, Tensor], want: dict[str, Tensor], tolerance: float = 1e-5) -> None:
@@ -60,7 +60,8 @@ def dynamo() -> Any:
     torch._dynamo.reset()
 
 
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("name", ["transitivity", *(pytest.param(n, marks=pytest.mark.slow) for n in SHAPES
+                                                    if n != "transitivity")])
 def test_one_graph_holds_the_whole_layer(dynamo: Any, name: str) -> None:
     layer = make(name)
     unary = example(name, 2, 5)
@@ -70,8 +71,8 @@ def test_one_graph_holds_the_whole_layer(dynamo: Any, name: str) -> None:
 
 
 def test_a_compiled_layer_trains(dynamo: Any) -> None:
-    layer, other = make("smokers"), make("smokers")
-    unary = example("smokers", 2, 5)
+    layer, other = make("exists"), make("exists")
+    unary = example("exists", 2, 5)
     layer(unary)
     compiled = torch.compile(layer, backend="aot_eager", fullgraph=True)
     for run in (compiled, other):

@@ -8,6 +8,7 @@ Stage: execute -> **layer** -> infer.  Paper: Algorithm 1, Eq. 2.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,8 +20,9 @@ import torch
 from torch import Tensor, nn
 
 from .errors import LogicMPError
-from .execute.dense import DenseExecutor, State, spread
+from .execute.dense import DenseExecutor, State, spread, subtract
 from .execute.inputs import Inputs, is_tracing, read_inputs
+from .execute.memory import Recompute
 from .execute.pushes import Push, find_atom, strongest
 from .normalize import SEMANTICS, normalize
 from .parse import Theory, parse_theory
@@ -166,27 +168,53 @@ class LogicMP(nn.Module):
         """Algorithm 1: update all marginals at once, `iterations` times."""
         executor = self.executor(inputs.sizes, tuple(inputs.observed))
         base = {name: self._prepare(inputs, name, tensor) for name, tensor in inputs.unary.items()}
-        logits = base
-        q = {name: self._marginals(inputs, name, tensor) for name, tensor in logits.items()}
-        state = self._state(inputs, executor, q)
-        constants = executor.constants(state)
-        damping, tolerance = self.options["damping"], self.options["tolerance"]
-        for _ in range(self.options["iterations"]):
-            if seen is not None:
-                seen.append(q)
-            state.q = {**q, **inputs.observed}
-            updated = executor.subtract_messages(base, state, constants)
-            if damping:
-                updated = {name: torch.lerp(updated[name], logits[name], damping) for name in base}
-            before, logits = q, updated
-            q = {name: self._marginals(inputs, name, tensor) for name, tensor in logits.items()}
-            if tolerance and not is_tracing():
-                moved = [float((q[name] - before[name]).detach().abs().max()) for name in q if q[name].numel()]
-                if max(moved, default=0.0) < tolerance:
+        logits, constants = base, None
+        q: dict[str, Tensor] = {}
+        recompute = self._recompute(base)
+        state = self._state(inputs, executor, base)
+        with contextlib.nullcontext() if recompute is None else recompute.hooks():
+            for _ in range(self.options["iterations"]):
+                before, q = q, self._all_marginals(inputs, logits)
+                if seen is not None:
+                    seen.append(q)
+                if before and self._has_settled(before, q):
                     break
-        if seen is not None:
-            seen.append(q)
+                if recompute is not None:
+                    state.iteration = recompute.iteration(q, partial(self._remake, inputs, base, state.updates))
+                state.q, state.updates = {**q, **inputs.observed}, {}
+                constants = executor.constants(state) if constants is None else constants
+                updated = executor.subtract_messages(base, state, constants)
+                if self.options["damping"]:
+                    updated = {name: torch.lerp(updated[name], logits[name], self.options["damping"]) for name in base}
+                logits = updated
+            else:
+                if seen is not None:
+                    seen.append(self._all_marginals(inputs, logits))
+        if recompute is not None:
+            recompute.finish()
         return logits
+
+    def _all_marginals(self, inputs: Inputs, logits: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        return {name: self._marginals(inputs, name, tensor) for name, tensor in logits.items()}
+
+    def _has_settled(self, before: Mapping[str, Tensor], q: Mapping[str, Tensor]) -> bool:
+        """Whether no marginal moved by more than the tolerance."""
+        if not self.options["tolerance"] or is_tracing():
+            return False
+        moved = [float((q[name] - before[name]).detach().abs().max()) for name in q if q[name].numel()]
+        return bool(max(moved, default=0.0) < self.options["tolerance"])
+
+    def _recompute(self, base: Mapping[str, Tensor]) -> Recompute | None:
+        """In training, keep less for the backward pass; not where logits depend on those of the iteration before."""
+        needs_grad = torch.is_grad_enabled() and any(t.requires_grad for t in (*base.values(), *self.raw_weights))
+        return Recompute() if needs_grad and not self.options["damping"] and not is_tracing() else None
+
+    def _remake(self, inputs: Inputs, base: Mapping[str, Tensor], updates: Mapping[str, Any], name: str) -> Tensor:
+        """The marginals an iteration started with, from what its logits were made of."""
+        logits = base[name].detach()
+        for total, weight in updates.get(name, ()):
+            logits = subtract(logits, total, weight)
+        return self._marginals(inputs, name, logits)
 
     def _prepare(self, inputs: Inputs, name: str, tensor: Tensor) -> Tensor:
         """Unary potentials as they enter Eq. 2: one per variable, and nothing for what cannot be."""
@@ -294,8 +322,7 @@ class LogicMP(nn.Module):
         return sorted(pushes, key=lambda push: -abs(push.amount))
 
     def _independent(self, inputs: Inputs) -> dict[str, Tensor]:
-        return {name: self._marginals(inputs, name, self._prepare(inputs, name, tensor))
-                for name, tensor in inputs.unary.items()}
+        return self._all_marginals(inputs, {name: self._prepare(inputs, name, t) for name, t in inputs.unary.items()})
 
     def _counts(self, inputs: Inputs, q: Mapping[str, Tensor], weighted: bool = False) -> Tensor:
         executor = self.executor(inputs.sizes, tuple(inputs.observed))

@@ -35,7 +35,7 @@ SQUARE = "R(a,b) ^ Q(a,c) ^ R(a,d) ^ R(b,c) ^ Q(b,d) => R(c,d)"
 BIG = {
     "four variables": (f"0.7 {SQUARE}", {"thing": 5}, 25),
     "symmetric": (f"symmetric R(t, t)\nQ(t, t)\n0.7 {SQUARE}", {"t": 4}, 16),
-    "offsets": ("A(k)\nR(k, k)\n0.9 R(i,j) ^ R(i+1,j) ^ A(j-1) => R(j,i)", {"k": 6}, 18),
+    "offsets": ("R(k, k)\nQ(k, k)\n0.9 R(a,b) ^ Q(a+1,c) ^ R(a,d) ^ R(b,c) ^ Q(b,d-1) => R(c,d)", {"k": 5}, 40),
     "one weight per constant": ("0.8 R(+a,b) ^ Q(a,c) ^ R(a,d) ^ R(b,c) ^ Q(b,d) => R(c,d)", {"thing": 4}, 16),
     "exists": ("0.8 R(a,b) ^ Q(a,c) ^ R(b,c) => EXIST d (R(a,d) ^ Q(b,d) ^ R(c,d))", {"thing": 4}, 64),
 }

@@ -6,7 +6,8 @@ import pytest
 import torch
 from battery import ExecutorBattery
 
-from logicmp.execute.dense import DenseExecutor, State, compile_contract, spread
+from logicmp.execute.contract import compile_contract, spread
+from logicmp.execute.dense import DenseExecutor
 from logicmp.parse import Theory
 from logicmp.plan import Plan
 from logicmp.plan.steps import Axis, Contract
@@ -29,9 +30,8 @@ def test_a_contraction_is_its_einsum(equation: str) -> None:
     generator = torch.Generator().manual_seed(0)
     operands = [torch.rand([6, *(sizes[n] for n in term)], generator=generator, dtype=torch.float64) for term in terms]
     step = Contract(tuple(range(len(terms))), equation, tuple(Axis(n) for n in output))
-    state = State({}, [], {}, values=dict(enumerate(operands)))
     want = torch.einsum(",".join("z" + term for term in terms) + "->z" + output, *operands)
-    torch.testing.assert_close(compile_contract(step)(state), want, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(compile_contract(step)(dict(enumerate(operands))), want, rtol=1e-12, atol=1e-12)
 
 
 def test_axes_are_laid_out_over_more_axes() -> None:

@@ -77,9 +77,19 @@ class DenseExecutor:
         state.values = values = dict(constants)
         for v in self._each:
             values[v] = self._ops[v](state)
+            if state.iteration is not None and isinstance(step := self.plan.steps[v], Read):
+                self._note_read(v, step, state)
             for operand in self._free.get(v, ()):
                 del values[operand]
         return {name: self._receivers[name].subtract(x, state) for name, x in base.items()}
+
+    def _note_read(self, v: int, read: Read, state: State) -> None:
+        """In training, a complement or an off-diagonal part is made again from the marginals when it is needed."""
+        iteration = state.iteration
+        if iteration is not None and (read.negated or read.apart):
+            weights, sizes, masks = state.weights, state.sizes, state.masks
+            iteration.note(state.values[v], lambda: self._ops[v](
+                State({read.predicate: iteration.marginals(read.predicate)}, weights, sizes, masks)))
 
     def counts(self, state: State, weighted: bool = False) -> Tensor:
         """The expected violations of each rule, [batch, rules]; weighted, times the rule's weight."""
@@ -277,6 +287,13 @@ class _Part:
         return torch.add(total, part, alpha=factor)
 
 
+def subtract(base: Tensor, total: Tensor, weight: Tensor | None) -> Tensor:
+    """base - weight * total, in one pass."""
+    if weight is None:
+        return base - total
+    return torch.addcmul(base, total, weight.reshape(-1, *[1] * (base.dim() - 1)) if weight.dim() else weight, value=-1)
+
+
 @dataclass(frozen=True)
 class _Place:
     """Where messages go: a read, what comes there, and whether it can be added without moving anything."""
@@ -334,13 +351,13 @@ class _Receiver:
 
     def subtract(self, base: Tensor, state: State) -> Tensor:
         """base - weight * messages, weight after weight."""
+        made: list[tuple[Tensor, Tensor | None]] = []
+        state.updates[self.predicate.name] = made
         for weight, places in self.groups:
             total = self._total(places, state)
-            if weight is None:
-                base = base - total
-            else:
-                w = state.weights[weight]
-                base = torch.addcmul(base, total, w.reshape(-1, *[1] * (base.dim() - 1)) if w.dim() else w, value=-1)
+            if state.iteration is not None:
+                made.append((total.detach(), None if weight is None else state.weights[weight].detach()))
+            base = subtract(base, total, None if weight is None else state.weights[weight])
         return base
 
     def _total(self, places: list[_Place], state: State) -> Tensor:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from ..parse.theory import Theory
 from ..plan.steps import At, Axis, Read
+from .memory import Iteration
 
 
 @dataclass
@@ -31,6 +32,9 @@ class State:
     # by type, [batch, n]: one where an entity exists
     masks: Mapping[str, Tensor] = field(default_factory=dict)
     values: dict[int, Tensor] = field(default_factory=dict)
+    # in training: how to make values again in the backward pass, and what the last update was made of
+    iteration: Iteration | None = None
+    updates: dict[str, list[tuple[Tensor, Tensor | None]]] = field(default_factory=dict)
 
     @property
     def like(self) -> Tensor:

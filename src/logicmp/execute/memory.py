@@ -1,0 +1,112 @@
+"""What the backward pass needs, kept once: marginals and their complements are made again instead of stored.
+
+Stage: plan -> **execute** -> layer.
+
+A product of matrices keeps its operands for the gradient. Here these are 1 - q, or q without its diagonal, and q itself
+is the sigmoid of logits whose parts are stored anyway: everything but those parts costs one elementwise pass to make
+again, a small fraction of the products, and a third of the memory is enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+Make = Callable[[], Tensor]
+
+
+class Box:
+    """A saved tensor: itself, or the way to make it again."""
+
+    def __init__(self, tensor: Tensor):
+        self.tensor: Tensor | None = tensor
+        self.make: Make | None = None
+        self.layout = (tensor.size(), tensor.stride(), tensor.storage_offset())
+
+    def replace(self, make: Make) -> None:
+        self.tensor, self.make = None, make
+
+    def get(self) -> Tensor:
+        if self.tensor is not None:
+            return self.tensor
+        assert self.make is not None
+        with torch.no_grad():
+            return self.make().as_strided(*self.layout)
+
+
+class Iteration:
+    """How to make the values of one iteration again, from the logits it started with."""
+
+    def __init__(self, recompute: Recompute, make_marginals: Callable[[str], Tensor]):
+        self._recompute = recompute
+        self._make_marginals = make_marginals
+        self._made: dict[str, Tensor] = {}
+
+    def marginals(self, name: str) -> Tensor:
+        """The marginals of a predicate, made once for the whole way back through the iteration."""
+        self._recompute.enter(self)
+        if name not in self._made:
+            self._made[name] = self._make_marginals(name)
+        return self._made[name]
+
+    def note(self, value: Tensor, make: Make) -> None:
+        """A value that can be made again from the marginals."""
+        self._recompute.note(value, make)
+
+    def clear(self) -> None:
+        self._made.clear()
+
+
+class Recompute:
+    """Hooks for autograd: what is noted, before or after it was saved, is made again; everything else is kept."""
+
+    def __init__(self) -> None:
+        # by storage; a tensor here is alive, so that its memory cannot have been given to another one
+        self._known: dict[int, tuple[Tensor, Make]] = {}
+        self._saved: dict[int, list[Box]] = {}
+        self._current: Iteration | None = None
+
+    def hooks(self) -> Any:
+        return torch.autograd.graph.saved_tensors_hooks(self._pack, Box.get)
+
+    def iteration(self, q: Mapping[str, Tensor], make_marginals: Callable[[str], Tensor]) -> Iteration:
+        """The next iteration, and the marginals it starts with; values of the last one can no longer be noted."""
+        self._known.clear()
+        iteration = Iteration(self, make_marginals)
+        for name, tensor in q.items():
+            self.note(tensor, partial(iteration.marginals, name))
+        self._saved.clear()
+        return iteration
+
+    def enter(self, iteration: Iteration) -> None:
+        """Going backward from one iteration to the one before: what was made for the later one is done with."""
+        if self._current is not iteration:
+            if self._current is not None:
+                self._current.clear()
+            self._current = iteration
+
+    def note(self, tensor: Tensor, make: Make) -> None:
+        """This tensor can be made again, in the same layout."""
+        if tensor.is_contiguous() and tensor.storage_offset() == 0:
+            place = tensor.untyped_storage().data_ptr()
+            self._known[place] = (tensor, make)
+            for box in self._saved.pop(place, ()):
+                box.replace(make)
+
+    def finish(self) -> None:
+        self._known.clear()
+        self._saved.clear()
+
+    def _pack(self, tensor: Tensor) -> Box:
+        box = Box(tensor)
+        place = tensor.untyped_storage().data_ptr()
+        known = self._known.get(place)
+        if known is not None and known[0].dtype == tensor.dtype:
+            box.replace(known[1])
+        else:
+            self._saved.setdefault(place, []).append(box)
+        return box
