@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -163,7 +164,7 @@ class DenseExecutor:
             found = piece if found is None else found * piece
         return found
 
-    def apart(self, x: Tensor, read: Read, state: State) -> Tensor:
+    def apart(self, x: Tensor, read: Read, state: State, in_place: bool = False) -> Tensor:
         """Zero on the diagonals that a read excludes; a product, because it is faster than masked_fill."""
         like = state.like
         key = (read.apart, read.axes, like.device, like.dtype)
@@ -174,7 +175,7 @@ class DenseExecutor:
                 off = off * (~compare(At(i, 0), At(j, 0), read.axes, state)).to(like.dtype)
             if not is_tracing():
                 self._masks[key] = off
-        return x * off
+        return x.mul_(off) if in_place and x.shape[1:] == off.shape[1:] else x * off
 
     # one function per step
 
@@ -266,25 +267,34 @@ class _Part:
         # to a symmetric predicate: its transpose is to be added too
         self.one_sided = one_sided
 
-    def add_to(self, total: Tensor | None, executor: DenseExecutor, state: State, ndim: int) -> Tensor:
-        """The sum so far and this message; the weight of the rule comes later."""
+    def add_to(self, total: Tensor | None, owned: bool, executor: DenseExecutor, state: State,
+               ndim: int) -> tuple[Tensor, bool]:
+        """The sum so far and this message; the weight of the rule comes later.
+
+        Args:
+            owned: whether the sum so far is nobody else's, so that it may be added to in place.
+
+        Returns:
+            The new sum, and whether it is nobody else's.
+        """
         factor = executor.factor(self.term, state)
         if self.product is not None:
             left, right = self.product.factors(state.values, self.term.axes == (1, 0))
             is_full = total is not None and total.shape == (*left.shape[:-1], right.shape[-1])
             if total is not None and is_full and not isinstance(factor, Tensor):
-                return torch.baddbmm(total, left, right, alpha=factor * self.sign)
-            part = torch.matmul(left, right)
+                add = total.baddbmm_ if owned else partial(torch.baddbmm, total)
+                return add(left, right, alpha=factor * self.sign), True
+            part, fresh = torch.matmul(left, right), True
         elif self.term.value is not None:
-            part = spread(state.values[self.term.value], self.term.axes, ndim)
+            part, fresh = spread(state.values[self.term.value], self.term.axes, ndim), False
         else:
-            part = state.like.new_ones((1,) * (ndim + 1))
+            part, fresh = state.like.new_ones((1,) * (ndim + 1)), True
         if isinstance(factor, Tensor):
-            part, factor = part * factor.reshape(-1, *[1] * ndim), 1.0
+            part, factor, fresh = part * factor.reshape(-1, *[1] * ndim), 1.0, True
         factor = factor * self.sign
         if total is None:
-            return part if factor == 1 else part * factor
-        return torch.add(total, part, alpha=factor)
+            return (part, fresh) if factor == 1 else (part * factor, True)
+        return torch.add(total, part, alpha=factor), True
 
 
 def subtract(base: Tensor, total: Tensor, weight: Tensor | None) -> Tensor:
@@ -362,34 +372,38 @@ class _Receiver:
 
     def _total(self, places: list[_Place], state: State) -> Tensor:
         total: Tensor | None = None
+        owned = False
         for place in places:
             read, parts = place.read, place.parts
             if place.is_direct:
-                total = self._sum(parts, len(read.axes), state, total)
-                total = self.executor.apart(total, read, state) if read.apart else total
+                total, owned = self._sum(parts, len(read.axes), state, total, owned)
+                if read.apart:
+                    total, owned = self.executor.apart(total, read, state, in_place=owned), True
             else:
                 part = self._symmetric(read, parts, state) if self.predicate.symmetric else self._put_back(
-                    self._sum(parts, len(read.axes), state, None), read, state)
-                total = part if total is None else total + part
+                    self._sum(parts, len(read.axes), state)[0], read, state)
+                total, owned = (part, False) if total is None else (total + part, True)
         assert total is not None
         return total
 
     def _symmetric(self, read: Read, parts: list[_Part], state: State) -> Tensor:
         """To one variable for both orders: what comes to either comes to it."""
         if not self._is_off_diagonal(read):
-            part = self._put_back(self._sum(parts, len(read.axes), state, None), read, state)
+            part = self._put_back(self._sum(parts, len(read.axes), state)[0], read, state)
             if len(read.args) == 2 and read.args[0] == read.args[1]:
                 # on the diagonal the two orders are one
                 return part
             return part + part.mT - torch.diag_embed(part.diagonal(0, 1, 2))
         total: Tensor | None = None
         if one_sided := [part for part in parts if part.one_sided]:
-            half = self._sum(one_sided, 2, state, None)
+            half, _ = self._sum(one_sided, 2, state)
             total = half + half.mT
         if both := [part for part in parts if not part.one_sided]:
-            total = self._sum(both, 2, state, total)
+            total, owned = self._sum(both, 2, state, total, owned=total is not None)
+        else:
+            owned = True
         assert total is not None
-        return self.executor.apart(total, read, state)
+        return self.executor.apart(total, read, state, in_place=owned)
 
     def _put_back(self, part: Tensor, read: Read, state: State) -> Tensor:
         part = part.expand(state.like.shape[0], *(axis.size(state.sizes) for axis in read.axes))
@@ -397,8 +411,9 @@ class _Receiver:
         part = unview(part, read, self.executor.theory, state)
         return part if read.labels is None else part.unsqueeze(-1) * chosen(read.labels, state.q[read.predicate])
 
-    def _sum(self, parts: list[_Part], ndim: int, state: State, total: Tensor | None) -> Tensor:
+    def _sum(self, parts: list[_Part], ndim: int, state: State, total: Tensor | None = None,
+             owned: bool = False) -> tuple[Tensor, bool]:
         for part in parts:
-            total = part.add_to(total, self.executor, state, ndim)
+            total, owned = part.add_to(total, owned, self.executor, state, ndim)
         assert total is not None
-        return total
+        return total, owned
