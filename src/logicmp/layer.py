@@ -183,10 +183,11 @@ class LogicMP(nn.Module):
                     state.iteration = recompute.iteration(q, partial(self._remake, inputs, base, state.updates))
                 state.q, state.updates = {**q, **inputs.observed}, {}
                 constants = executor.constants(state) if constants is None else constants
-                updated = executor.subtract_messages(base, state, constants)
-                if self.options["damping"]:
-                    updated = {name: torch.lerp(updated[name], logits[name], self.options["damping"]) for name in base}
-                logits = updated
+                # without damping nothing needs the old logits: their memory goes before the new ones come
+                old, logits = (logits if self.options["damping"] else {}), base
+                logits = executor.subtract_messages(base, state, constants)
+                logits = {name: torch.lerp(x, old[name], self.options["damping"]) if old else x
+                          for name, x in logits.items()}
             else:
                 if seen is not None:
                     seen.append(self._all_marginals(inputs, logits))

@@ -89,7 +89,7 @@ class DenseExecutor:
         iteration = state.iteration
         if iteration is not None and (read.negated or read.apart):
             weights, sizes, masks = state.weights, state.sizes, state.masks
-            iteration.note(state.values[v], lambda: self._ops[v](
+            iteration.note(v, state.values[v], lambda: self._ops[v](
                 State({read.predicate: iteration.marginals(read.predicate)}, weights, sizes, masks)))
 
     def counts(self, state: State, weighted: bool = False) -> Tensor:

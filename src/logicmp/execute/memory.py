@@ -41,21 +41,28 @@ class Box:
 class Iteration:
     """How to make the values of one iteration again, from the logits it started with."""
 
-    def __init__(self, recompute: Recompute, make_marginals: Callable[[str], Tensor]):
+    def __init__(self, recompute: Recompute, make_marginals: Callable[[str], Tensor], n_predicates: int):
         self._recompute = recompute
         self._make_marginals = make_marginals
-        self._made: dict[str, Tensor] = {}
+        # as many values as two per predicate stay until the next iteration is entered: one product needs no more
+        self._n_kept = 2 * n_predicates
+        self._made: dict[object, Tensor] = {}
 
     def marginals(self, name: str) -> Tensor:
-        """The marginals of a predicate, made once for the whole way back through the iteration."""
-        self._recompute.enter(self)
-        if name not in self._made:
-            self._made[name] = self._make_marginals(name)
-        return self._made[name]
+        """The marginals of a predicate, to make something else of them."""
+        return self._made[name] if name in self._made else self._make_marginals(name)
 
-    def note(self, value: Tensor, make: Make) -> None:
+    def note(self, key: object, value: Tensor, make: Make) -> None:
         """A value that can be made again from the marginals."""
-        self._recompute.note(value, make)
+        self._recompute.note(value, partial(self._get, key, make))
+
+    def _get(self, key: object, make: Make) -> Tensor:
+        self._recompute.enter(self)
+        if key not in self._made:
+            self._made[key] = make()
+            if len(self._made) > self._n_kept:
+                del self._made[next(iter(self._made))]
+        return self._made[key]
 
     def clear(self) -> None:
         self._made.clear()
@@ -76,9 +83,9 @@ class Recompute:
     def iteration(self, q: Mapping[str, Tensor], make_marginals: Callable[[str], Tensor]) -> Iteration:
         """The next iteration, and the marginals it starts with; values of the last one can no longer be noted."""
         self._known.clear()
-        iteration = Iteration(self, make_marginals)
+        iteration = Iteration(self, make_marginals, len(q))
         for name, tensor in q.items():
-            self.note(tensor, partial(iteration.marginals, name))
+            iteration.note(name, tensor, partial(make_marginals, name))
         self._saved.clear()
         return iteration
 
