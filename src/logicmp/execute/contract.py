@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -45,6 +46,25 @@ class MatrixProduct:
         x = x.mT if self.left_transposed else x
         y = y.mT if self.right_transposed else y
         return (y.mT, x.mT) if transposed else (x, y)
+
+
+class SymmetricSquare(torch.autograd.Function):
+    """x x for a symmetric x: its gradient G x + x G is, for a symmetric G, one product and its transpose.
+
+    The gradient is symmetric whatever comes in: right where x is itself made from something symmetric, as the marginals
+    of a symmetric predicate are.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return torch.matmul(x, x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        half = torch.matmul((grad + grad.mT) / 2, x)
+        return half + half.mT
 
 
 def as_matrix_product(step: Contract) -> MatrixProduct | None:

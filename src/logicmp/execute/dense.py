@@ -20,7 +20,7 @@ from torch import Tensor
 
 from ..parse.theory import Theory
 from ..plan.steps import At, Axis, Combine, Compare, Contract, Multiply, Others, Plan, Read, Scaled, Step, Weigh, inputs
-from .contract import MatrixProduct, as_matrix_product, compile_contract, spread
+from .contract import MatrixProduct, SymmetricSquare, as_matrix_product, compile_contract, spread
 from .inputs import is_tracing
 from .views import State, chosen, compare, is_whole, span, unview, view
 
@@ -260,12 +260,14 @@ class DenseExecutor:
 class _Part:
     """One message to a place, ready to be added: a product of matrices not yet made, or a scaled value."""
 
-    def __init__(self, term: Scaled, sign: float, product: MatrixProduct | None, one_sided: bool):
+    def __init__(self, term: Scaled, sign: float, product: MatrixProduct | None, one_sided: bool, is_square: bool):
         self.term = term
         self.sign = sign
         self.product = product
         # to a symmetric predicate: its transpose is to be added too
         self.one_sided = one_sided
+        # the product of a symmetric matrix with itself
+        self.is_square = is_square
 
     def add_to(self, total: Tensor | None, owned: bool, executor: DenseExecutor, state: State,
                ndim: int) -> tuple[Tensor, bool]:
@@ -280,6 +282,10 @@ class _Part:
         factor = executor.factor(self.term, state)
         if self.product is not None:
             left, right = self.product.factors(state.values, self.term.axes == (1, 0))
+            if self.is_square and left.requires_grad and torch.is_grad_enabled() and not is_tracing():
+                square: Tensor = SymmetricSquare.apply(right)  # type: ignore[no-untyped-call]
+                square = square * (factor * self.sign)
+                return square if total is None else total + square, True
             is_full = total is not None and total.shape == (*left.shape[:-1], right.shape[-1])
             if total is not None and is_full and not isinstance(factor, Tensor):
                 add = total.baddbmm_ if owned else partial(torch.baddbmm, total)
@@ -342,7 +348,8 @@ class _Receiver:
             sign = (-1.0 if read.negated else 1.0) * (2.0 if twice and self._is_off_diagonal(read) else 1.0)
             place = Read(predicate, read.args, read.axes, False, read.labels, read.apart)
             parts = groups.setdefault(term.weight, {}).setdefault(place, [])
-            parts.append(_Part(term, sign, product, not twice))
+            is_square = product is not None and product.left == product.right and self._is_symmetric(product.left)
+            parts.append(_Part(term, sign, product, not twice, is_square and not term.counts))
         self.groups = [(weight, self._in_order(places)) for weight, places in groups.items()]
 
     def _in_order(self, places: dict[Read, list[_Part]]) -> list[_Place]:
@@ -354,6 +361,11 @@ class _Receiver:
             plain = is_whole(read.args, read.axes) and read.labels is None and not self.predicate.symmetric
             ordered.append(_Place(read, parts, plain and not (read.apart and ordered)))
         return ordered
+
+    def _is_symmetric(self, value: int) -> bool:
+        read = self.executor.plan.steps[value]
+        return (isinstance(read, Read) and is_whole(read.args, read.axes)
+                and self.executor.theory.predicate[read.predicate].symmetric)
 
     @staticmethod
     def _is_off_diagonal(read: Read) -> bool:
