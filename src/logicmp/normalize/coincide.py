@@ -136,6 +136,8 @@ class Resolver:
         self.rule = rule
         self.max_cubes = max_cubes
         self.known = theory.sizes
+        # rewritings that are left for the whole rule, nested products included
+        self.budget = 20 * max_cubes
 
     def settle(self, cube: Cube, outside: tuple[Literal, ...] = ()) -> tuple[Signed, ...]:
         """Signed cubes with the same sum, in which literals may be multiplied as if they were independent.
@@ -216,7 +218,8 @@ class Resolver:
                 open_states[key] = open_states.get(key, 0) + sign * coefficient
                 if open_states[key] == 0:
                     del open_states[key]
-            if len(open_states) + len(done) > 20 * self.max_cubes:
+            self.budget -= 1
+            if self.budget < 0:
                 raise too_many(self.rule, len(open_states) + len(done), self.max_cubes)
         return done
 

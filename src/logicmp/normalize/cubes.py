@@ -19,7 +19,7 @@ from ..parse.syntax import quoted
 from ..parse.theory import Rule, Theory
 
 # literals of one shape can be ordered in many ways; above this many, equal terms may stay apart (longer, never wrong)
-MAX_ORDERS = 720
+MAX_ORDERS = 24
 
 
 @dataclass(frozen=True, slots=True)
