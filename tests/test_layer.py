@@ -15,7 +15,7 @@ from torch.func import functional_call
 from logicmp.errors import CostError
 from logicmp.execute import reference
 from logicmp.layer import CERTAIN, LogicMP
-from logicmp.normalize import SEMANTICS
+from logicmp.normalize import SEMANTICS, normalize
 from logicmp.parse import Predicate, Theory, parse_theory
 from logicmp.testing import Model, models
 
@@ -64,6 +64,11 @@ def probabilities(predicate: Predicate, logits: Tensor) -> Tensor:
 
 def layer_for(model: Model, semantics: str, iterations: int) -> LogicMP:
     """The layer of a random model, with weights that differ from constant to constant."""
+    try:
+        # nested quantifiers over one predicate can take minutes at the usual limit of 512
+        normalize(model.theory, semantics, model.sizes, 32)
+    except CostError:
+        assume(False)
     layer = LogicMP(model.theory, iterations=iterations, semantics=semantics, sizes=model.sizes).double()
     for weight in layer.raw_weights:
         if weight.dim():

@@ -288,7 +288,8 @@ class _Part:
                 return square if total is None else total + square, True
             is_full = total is not None and total.shape == (*left.shape[:-1], right.shape[-1])
             if total is not None and is_full and not isinstance(factor, Tensor):
-                add = total.baddbmm_ if owned else partial(torch.baddbmm, total)
+                # under autocast the sum so far may have another precision: then torch must choose one
+                add = total.baddbmm_ if owned and total.dtype == left.dtype else partial(torch.baddbmm, total)
                 return add(left, right, alpha=factor * self.sign), True
             part, fresh = torch.matmul(left, right), True
         elif self.term.value is not None:
