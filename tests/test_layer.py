@@ -231,7 +231,11 @@ def test_tolerance_stops_early_where_nothing_moves_any_more() -> None:
 # batches and sizes
 
 
-@pytest.mark.parametrize("text, sizes", [(SMOKERS, {"thing": 3}), (CHAIN, {"token": 4}), (EXIST, {"t": 2, "u": 3})])
+# in the last, weights without a batch meet marginals with one in a matrix product
+@pytest.mark.parametrize("text, sizes", [
+    (SMOKERS, {"thing": 3}), (CHAIN, {"token": 4}), (EXIST, {"t": 2, "u": 3}),
+    ("t = {K, L}\nsymmetric P(t, t)\n0.5 P(+z, x) v P(x, x) v P(x, +y)", {"t": 2}),
+])
 def test_batch_dimensions_are_items_side_by_side(text: str, sizes: dict[str, int]) -> None:
     layer = LogicMP(text, iterations=3).double()
     unary = random_unary(layer.theory, sizes, 2, 3)

@@ -286,7 +286,9 @@ class _Part:
                 square: Tensor = SymmetricSquare.apply(right)  # type: ignore[no-untyped-call]
                 square = square * (factor * self.sign)
                 return square if total is None else total + square, True
-            is_full = total is not None and total.shape == (*left.shape[:-1], right.shape[-1])
+            # weights per constant have no batch of their own, and baddbmm does not broadcast
+            is_full = (total is not None and left.shape[0] == right.shape[0]
+                       and total.shape == (*left.shape[:-1], right.shape[-1]))
             if total is not None and is_full and not isinstance(factor, Tensor):
                 # under autocast the sum so far may have another precision: then torch must choose one
                 add = total.baddbmm_ if owned and total.dtype == left.dtype else partial(torch.baddbmm, total)
