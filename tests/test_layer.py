@@ -65,7 +65,7 @@ def probabilities(predicate: Predicate, logits: Tensor) -> Tensor:
 def layer_for(model: Model, semantics: str, iterations: int) -> LogicMP:
     """The layer of a random model, with weights that differ from constant to constant."""
     try:
-        # nested quantifiers over one predicate can take minutes at the usual limit of 512
+        # nested quantifiers over one predicate can take seconds at the usual limit
         normalize(model.theory, semantics, model.sizes, 32)
     except CostError:
         assume(False)

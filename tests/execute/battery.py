@@ -27,7 +27,7 @@ each_semantics = pytest.mark.parametrize("semantics", SEMANTICS)
 # the battery is inherited: one test runs with executors of several classes
 checked = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.differing_executors])
 HARD_WEIGHT = 10.0
-# one random theory in a thousand, with nested quantifiers over one predicate, takes minutes at the usual limit of 512
+# one random theory in two hundred, with nested quantifiers over one predicate, takes seconds at the usual limit
 MAX_CUBES = 32
 TRANSITIVITY = "1.5 C(a,b) ^ C(b,c) => C(a,c)"
 

@@ -95,7 +95,7 @@ def test_nothing_is_computed_for_observed_predicates_alone() -> None:
 @given(theories())
 def test_a_plan_is_a_straight_line_without_repetition(theory: Theory) -> None:
     try:
-        # nested quantifiers over one predicate can take minutes at the usual limit of 512
+        # nested quantifiers over one predicate can take seconds at the usual limit
         normalize(theory, "exact", theory.sizes, 32)
         plan = plan_of(theory)
     except CostError:
