@@ -167,7 +167,8 @@ class DenseExecutor:
     def apart(self, x: Tensor, read: Read, state: State, in_place: bool = False) -> Tensor:
         """Zero on the diagonals that a read excludes; a product, because it is faster than masked_fill."""
         like = state.like
-        key = (read.apart, read.axes, like.device, like.dtype)
+        # by identity: a plan's reads live as long as the executor, and hashing one costs as much as the product
+        key = (id(read), like.device, like.dtype)
         off = None if is_tracing() else self._masks.get(key)
         if off is None:
             off = like.new_ones(())
@@ -320,6 +321,7 @@ class _Place:
     read: Read
     parts: list[_Part]
     is_direct: bool
+    is_diagonal: bool
 
 
 class _Receiver:
@@ -362,7 +364,9 @@ class _Receiver:
             # small ones first: a product of matrices can then be added to them in one call
             parts.sort(key=lambda part: (part.product is not None, len(part.term.axes)))
             plain = is_whole(read.args, read.axes) and read.labels is None and not self.predicate.symmetric
-            ordered.append(_Place(read, parts, plain and not (read.apart and ordered)))
+            diagonal = read.args == (At(0, 0), At(0, 0)) and read.axes[0] == Axis(read.axes[0].type)
+            diagonal = diagonal and read.labels is None
+            ordered.append(_Place(read, parts, plain and not (read.apart and ordered), diagonal))
         return ordered
 
     def _is_symmetric(self, value: int) -> bool:
@@ -394,10 +398,13 @@ class _Receiver:
                 total, owned = self._sum(parts, len(read.axes), state, total, owned)
                 if read.apart:
                     total, owned = self.executor.apart(total, read, state, in_place=owned), True
+            elif place.is_diagonal and total is not None and owned and not torch.is_grad_enabled():
+                total.diagonal(0, 1, 2).add_(self._sum(parts, 1, state)[0])
             else:
                 part = self._symmetric(read, parts, state) if self.predicate.symmetric else self._put_back(
                     self._sum(parts, len(read.axes), state)[0], read, state)
-                total, owned = (part, False) if total is None else (total + part, True)
+                fresh = self.predicate.symmetric and self._is_off_diagonal(read)
+                total, owned = (part, fresh) if total is None else (total + part, True)
         assert total is not None
         return total
 

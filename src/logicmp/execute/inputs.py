@@ -61,7 +61,8 @@ def read_inputs(theory: Theory, unary: Tensor | Mapping[str, Tensor], evidence: 
         if not given[name].is_floating_point():
             raise LogicMPError(f"unary[{name!r}] has dtype {given[name].dtype}; log-odds are floating point",
                                "call .float() on it")
-        if not is_tracing() and given[name].numel() and not torch.isfinite(given[name]).all():
+        # a sum is finite only if all its parts are: one cheap look, and a second one only where a sum runs over
+        if not is_tracing() and not torch.isfinite(given[name].sum()) and not torch.isfinite(given[name]).all():
             raise LogicMPError(f"unary[{name!r}] has values that are NaN or infinite",
                                "look at what makes them; observed atoms go into evidence, missing entities into mask")
     like = next(iter(given.values()))
