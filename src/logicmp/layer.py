@@ -118,12 +118,16 @@ class LogicMP(nn.Module):
     def executor(self, sizes: Mapping[str, int], observed: Sequence[str] = ()) -> DenseExecutor:
         """The plan for given sizes and observed predicates, made when first needed."""
         # under export a size is a symbol: the plan is made for the example's size and runs at any
+        is_open = any(isinstance(size, torch.SymInt) for size in sizes.values())
         sizes = {name: size.node.hint if isinstance(size, torch.SymInt) else size for name, size in sizes.items()}
         key = (tuple(sorted(sizes.items())), tuple(sorted(observed)))
         if key not in self._executors:
             form = normalize(self.theory, self.options["semantics"], sizes)
             plan = build_plan(form, sizes, observed, self.options["max_elements"])
             self._executors[key] = DenseExecutor(plan, self.theory)
+        if is_open and self._executors[key].plan.is_sized:
+            raise LogicMPError("the plan of these rules depends on the sizes: they cannot be left open in an export",
+                               "export with fixed sizes, or raise max_elements if values were cut into pieces")
         return self._executors[key]
 
     def _state(self, inputs: Inputs, executor: DenseExecutor, q: Mapping[str, Tensor]) -> State:
@@ -136,8 +140,11 @@ class LogicMP(nn.Module):
             if self.options["reduce"] == "mean":
                 counted = _product(executor.count(axis, state) for ranges in rule.groundings[:1] for axis in ranges)
                 per_atom = counted / _product(executor.count(axis, state) for axis in rule.spread)
+                # an atom below a quantifier stands in less than one grounding of its own: nothing to divide
                 if isinstance(per_atom, Tensor):
-                    per_atom = per_atom.reshape(-1, *[1] * rule.n_weight_axes)
+                    per_atom = per_atom.clamp_min(1.0).reshape(-1, *[1] * rule.n_weight_axes)
+                else:
+                    per_atom = max(per_atom, 1.0)
                 weight = weight / per_atom
             weights.append(weight)
         state.weights = weights

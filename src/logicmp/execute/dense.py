@@ -193,7 +193,7 @@ class DenseExecutor:
         if isinstance(step, Combine):
             return lambda state: self._combine(step, state)
         if isinstance(step, Multiply):
-            return lambda state: self._fill(step.value, step.over, state).prod(1 + step.over)
+            return lambda state: self._product(step, state)
         return lambda state: self._others(step, state)
 
     def _read_op(self, read: Read) -> Op:
@@ -247,15 +247,30 @@ class DenseExecutor:
             return x
         return torch.where(spread(present, (over,), x.dim() - 1) > 0, x, x.new_ones(()))
 
+    def _product(self, step: Multiply, state: State) -> Tensor:
+        x = self._fill(step.value, step.over, state)
+        return _logs(x).sum(1 + step.over).exp() if torch.compiler.is_exporting() else x.prod(1 + step.over)
+
     def _others(self, step: Others, state: State) -> Tensor:
         """Exclusive products, from the left and from the right, so that a factor of zero does no harm."""
         x = self._fill(step.value, step.over, state).movedim(1 + step.over, -1)
+        if torch.compiler.is_exporting():
+            logs = _logs(x)
+            others = (logs.sum(-1, keepdim=True) - logs).exp()
+            return self._where_present(others.movedim(-1, 1 + step.over), step, state)
         one = torch.ones_like(x[..., :1])
         before = torch.cumprod(torch.cat([one, x[..., :-1]], -1), -1)
         after = torch.cumprod(torch.cat([one, x[..., 1:].flip(-1)], -1), -1).flip(-1)
-        result = (before * after).movedim(-1, 1 + step.over)
+        return self._where_present((before * after).movedim(-1, 1 + step.over), step, state)
+
+    def _where_present(self, x: Tensor, step: Others, state: State) -> Tensor:
         present = self.present(step.axes[step.over], state)
-        return result if present is None else result * spread(present, (step.over,), result.dim() - 1)
+        return x if present is None else x * spread(present, (step.over,), x.dim() - 1)
+
+
+def _logs(x: Tensor) -> Tensor:
+    """Logarithms of probabilities, finite also of zero: an exported product is a sum of them, as ONNX has none."""
+    return x.clamp_min(1e-30).log()
 
 
 class _Part:

@@ -42,7 +42,8 @@ def normalize(theory: Theory, semantics: str = "exact", sizes: Mapping[str, int]
     if semantics not in SEMANTICS:
         raise LogicMPError(f"unknown semantics {semantics!r}", f"known: {', '.join(SEMANTICS)}")
     normalizer = _Normalizer(theory, semantics, theory.with_sizes(sizes or {}), max_cubes)
-    return NormalForm(theory, semantics, tuple(normalizer.rule(rule) for rule in theory.rules))
+    rules = tuple(normalizer.rule(rule) for rule in theory.rules)
+    return NormalForm(theory, semantics, rules, normalizer.is_sized)
 
 
 class _Normalizer:
@@ -51,6 +52,7 @@ class _Normalizer:
         self.semantics = semantics
         self.sizes = sizes
         self.max_cubes = max_cubes
+        self.is_sized = False
 
     def rule(self, rule: Rule) -> NormalRule:
         formula = rename_apart(rule.formula)
@@ -117,6 +119,7 @@ class _Normalizer:
         if size > self.max_cubes:
             raise CostError(f"{why}and {over.type!r} has {size} constants (limit {self.max_cubes})", rule.span,
                             "split the rule so that no atom can stand under the quantifier twice, or raise max_cubes")
+        self.is_sized = True
         named = theory.type[over.type].constants
         # no text can hold such a name, so that none of the user's is taken
         theory = theory.with_constants({over.type: tuple(f"\0{k}" for k in range(len(named), size))})

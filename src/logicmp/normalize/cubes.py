@@ -175,6 +175,8 @@ class NormalForm:
     theory: Theory
     semantics: str
     rules: tuple[NormalRule, ...]
+    # whether it holds only for the sizes it was made for: a quantifier was written out over all constants
+    is_sized: bool = False
 
     def __str__(self) -> str:
         return "\n\n".join(map(str, self.rules)) + "\n"

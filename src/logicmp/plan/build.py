@@ -116,7 +116,11 @@ class _Builder:
         return Plan(
             tuple(steps), tuple(messages), tuple(rules),
             frozenset(v for v in range(len(steps)) if not self.values.live[v]),
-            self._needed(used), self._needed(counted), tuple(sorted(self.sizes.items())))
+            self._needed(used), self._needed(counted), tuple(sorted(self.sizes.items())), self._is_sized())
+
+    def _is_sized(self) -> bool:
+        return (self.form.is_sized or any(cube.needs for rule in self.form.rules for _, cube in rule.terms)
+                or any(axis.stop is not None for step in self.values.steps for axis in step.axes))
 
     def _needed(self, values: list[int]) -> tuple[int, ...]:
         """What has to be computed for some values: the rest is dropped."""

@@ -228,6 +228,8 @@ class Plan:
     for_messages: tuple[int, ...]
     for_counts: tuple[int, ...]
     sizes: tuple[tuple[str, int], ...]
+    # whether the program itself is only right for these sizes: something was written out, or cut into pieces
+    is_sized: bool = False
 
     def elements(self, value: int) -> int:
         """The number of elements of a value."""
