@@ -31,6 +31,7 @@ from ..parse.syntax import (
     children,
     free_variables,
     terms,
+    with_children,
 )
 from ..parse.syntax import Term as SyntaxTerm
 from ..parse.theory import Rule, Theory
@@ -272,13 +273,7 @@ def rename_apart(formula: Formula) -> Formula:
             for variable in reversed(variables):
                 body = replace(node, variables=(variable,), body=body)
             return body
-        if isinstance(node, Not):
-            return replace(node, body=walk(node.body, names))
-        if isinstance(node, (And, Or)):
-            return replace(node, parts=tuple(walk(part, names) for part in node.parts))
-        if isinstance(node, Implies):
-            return replace(node, premise=walk(node.premise, names), conclusion=walk(node.conclusion, names))
-        return replace(node, left=walk(node.left, names), right=walk(node.right, names))
+        return with_children(node, [walk(child, names) for child in children(node)])
 
     return walk(formula, {})
 
@@ -316,7 +311,7 @@ def write_out(formula: Formula, variable: str, values: list[Constant], window: R
             return replace(node, args=tuple(map(term, node.args)))
         if isinstance(node, Equal):
             return replace(node, left=term(node.left), right=term(node.right))
-        return _rebuild(node, [put(child, value) for child in children(node)])
+        return with_children(node, [put(child, value) for child in children(node)])
 
     if isinstance(formula, (Exists, Forall)) and formula.variables[0].name == variable:
         inside = range(-window.low, len(values) - window.high)
@@ -324,15 +319,4 @@ def write_out(formula: Formula, variable: str, values: list[Constant], window: R
         return Or(parts) if isinstance(formula, Exists) else And(parts)
     if isinstance(formula, (Atom, Equal)):
         return formula
-    return _rebuild(formula, [write_out(child, variable, values, window) for child in children(formula)])
-
-
-def _rebuild(node: Formula, parts: list[Formula]) -> Formula:
-    if isinstance(node, (And, Or)):
-        return replace(node, parts=tuple(parts))
-    if isinstance(node, Implies):
-        return replace(node, premise=parts[0], conclusion=parts[1])
-    if isinstance(node, Iff):
-        return replace(node, left=parts[0], right=parts[1])
-    assert isinstance(node, (Not, Exists, Forall))
-    return replace(node, body=parts[0])
+    return with_children(formula, [write_out(child, variable, values, window) for child in children(formula)])

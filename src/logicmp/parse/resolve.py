@@ -16,21 +16,18 @@ from typing import Any
 from ..errors import RuleError, Span, closest
 from .reader import Defined, Enclosed, Include, Marked, Starred, Statement
 from .syntax import (
-    And,
     Atom,
     Constant,
     Equal,
     Exists,
     Forall,
     Formula,
-    Iff,
-    Implies,
     Not,
-    Or,
     Term,
     Variable,
     children,
     depth,
+    with_children,
 )
 from .theory import DEFAULT_TYPE, Argument, Predicate, Rule, Theory, Type
 
@@ -258,15 +255,8 @@ class _Checker:
                     self._occurrence(side, "", scope)
             self.equalities.append(equal)
             return equal
-        if isinstance(raw, Not):
-            return replace(raw, body=self._bind(raw.body, scope))
-        if isinstance(raw, (And, Or)):
-            return replace(raw, parts=tuple(self._bind(part, scope) for part in raw.parts))
-        if isinstance(raw, Implies):
-            return replace(raw, premise=self._bind(raw.premise, scope), conclusion=self._bind(raw.conclusion, scope))
-        if isinstance(raw, Iff):
-            return replace(raw, left=self._bind(raw.left, scope), right=self._bind(raw.right, scope))
-        assert isinstance(raw, (Exists, Forall))
+        if not isinstance(raw, (Exists, Forall)):
+            return with_children(raw, [self._bind(child, scope) for child in children(raw)])
         variables = tuple(replace(v) for v in raw.variables)
         for variable in variables:
             info = _VariableInfo(variable.name, span=variable.span)
@@ -364,15 +354,8 @@ class _Checker:
         if isinstance(node, Equal):
             type_name = next(self.meaning[id(s)].type for s in (node.left, node.right) if isinstance(s, Variable))
             return replace(node, left=term(node.left, type_name), right=term(node.right, type_name))
-        if isinstance(node, Not):
-            return replace(node, body=self._finish(node.body, names))
-        if isinstance(node, (And, Or)):
-            return replace(node, parts=tuple(self._finish(part, names) for part in node.parts))
-        if isinstance(node, Implies):
-            return replace(node, premise=self._finish(node.premise, names),
-                           conclusion=self._finish(node.conclusion, names))
-        if isinstance(node, Iff):
-            return replace(node, left=self._finish(node.left, names), right=self._finish(node.right, names))
+        if not isinstance(node, (Exists, Forall)):
+            return with_children(node, [self._finish(child, names) for child in children(node)])
         variables = tuple(replace(v, name=names[id(self.meaning[id(v)])], type=self.meaning[id(v)].type)
                           for v in node.variables)
         return replace(node, variables=variables, body=self._finish(node.body, names))

@@ -10,8 +10,8 @@ Spans do not count in comparisons: two formulas are equal if they say the same.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from ..errors import Span
 
@@ -181,6 +181,18 @@ def children(formula: Formula) -> tuple[Formula, ...]:
 def depth(formula: Formula) -> int:
     """How many formulas stand inside each other; an atom alone is 1."""
     return 1 + max(map(depth, children(formula)), default=0)
+
+
+def with_children(node: Formula, parts: Sequence[Formula]) -> Formula:
+    """The same node over other formulas, given in the order of `children`."""
+    if isinstance(node, (And, Or)):
+        return replace(node, parts=tuple(parts))
+    if isinstance(node, Implies):
+        return replace(node, premise=parts[0], conclusion=parts[1])
+    if isinstance(node, Iff):
+        return replace(node, left=parts[0], right=parts[1])
+    assert isinstance(node, (Not, Exists, Forall))
+    return replace(node, body=parts[0])
 
 
 def atoms(formula: Formula) -> Iterator[Atom | Equal]:
