@@ -600,3 +600,15 @@ def test_one_tensor_in_is_one_tensor_out_and_a_dict_is_a_dict() -> None:
     smokers = LogicMP(SMOKERS).double()
     evidence = {"F": randn(3, 3) > 0}
     assert torch.equal(smokers(randn(3), evidence), smokers({"S": randn(3)}, evidence)["S"])
+
+
+@pytest.mark.parametrize("change", ["weight", "logits"])
+def test_a_change_in_place_before_the_backward_pass_is_refused_and_not_silently_wrong(change: str) -> None:
+    layer = LogicMP("0.5 C(a,b) ^ C(b,c) => C(a,c)")
+    leaf = torch.randn(3, 3, requires_grad=True)
+    logits = leaf * 1.0
+    loss = layer(logits).sum()
+    with torch.no_grad():
+        (layer.raw_weights[0] if change == "weight" else logits).add_(1.0)
+    with pytest.raises(RuntimeError, match="changed in place"):
+        loss.backward()

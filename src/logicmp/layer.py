@@ -20,7 +20,8 @@ import torch
 from torch import Tensor, nn
 
 from .errors import LogicMPError
-from .execute.dense import DenseExecutor, State, spread, subtract
+from .execute.contract import spread
+from .execute.dense import DenseExecutor, State, subtract
 from .execute.inputs import Inputs, is_tracing, read_inputs
 from .execute.memory import Recompute
 from .execute.pushes import Push, find_atom, strongest
@@ -89,7 +90,7 @@ class LogicMP(nn.Module):
             "iterations": iterations, "damping": damping, "tolerance": tolerance, "learn_weights": learn_weights,
             "semantics": semantics, "reduce": reduce, "hard_weight": hard_weight, "positive_weights": positive_weights,
             "sizes": dict(sizes or {}), "max_elements": max_elements}
-        # fails now, not in the first call, if a rule cannot be normalized; types that are open wait for the call
+        # plans by sizes and observed predicates, each made in the first call that needs it
         self._executors: dict[Any, DenseExecutor] = {}
         known = self.theory.with_sizes(sizes or {})
         self.raw_weights = nn.ParameterList()
@@ -174,10 +175,10 @@ class LogicMP(nn.Module):
     def _iterate(self, inputs: Inputs, seen: list[dict[str, Tensor]] | None = None) -> dict[str, Tensor]:
         """Algorithm 1: update all marginals at once, `iterations` times."""
         executor = self.executor(inputs.sizes, tuple(inputs.observed))
-        base = {name: self._prepare(inputs, name, tensor) for name, tensor in inputs.unary.items()}
+        base = {name: self._prepare(name, tensor) for name, tensor in inputs.unary.items()}
         logits, constants = base, None
         q: dict[str, Tensor] = {}
-        recompute = self._recompute(base)
+        recompute = self._recompute(inputs, base)
         state = self._state(inputs, executor, base)
         with contextlib.nullcontext() if recompute is None else recompute.hooks():
             for _ in range(self.options["iterations"]):
@@ -212,10 +213,12 @@ class LogicMP(nn.Module):
         moved = [float((q[name] - before[name]).detach().abs().max()) for name in q if q[name].numel()]
         return bool(max(moved, default=0.0) < self.options["tolerance"])
 
-    def _recompute(self, base: Mapping[str, Tensor]) -> Recompute | None:
+    def _recompute(self, inputs: Inputs, base: Mapping[str, Tensor]) -> Recompute | None:
         """In training, keep less for the backward pass; not where logits depend on those of the iteration before."""
         needs_grad = torch.is_grad_enabled() and any(t.requires_grad for t in (*base.values(), *self.raw_weights))
-        return Recompute() if needs_grad and not self.options["damping"] and not is_tracing() else None
+        if not needs_grad or self.options["damping"] or is_tracing():
+            return None
+        return Recompute([*base.values(), *inputs.evidence.values(), *inputs.masks.values(), *self.raw_weights])
 
     def _remake(self, inputs: Inputs, base: Mapping[str, Tensor], updates: Mapping[str, Any], name: str) -> Tensor:
         """The marginals an iteration started with, from what its logits were made of."""
@@ -224,12 +227,9 @@ class LogicMP(nn.Module):
             logits = subtract(logits, total, weight)
         return self._marginals(inputs, name, logits)
 
-    def _prepare(self, inputs: Inputs, name: str, tensor: Tensor) -> Tensor:
-        """Unary potentials as they enter Eq. 2: one per variable, and nothing for what cannot be."""
-        predicate = self.theory.predicate[name]
-        if predicate.symmetric:
-            tensor = (tensor + tensor.mT) / 2
-        return tensor
+    def _prepare(self, name: str, tensor: Tensor) -> Tensor:
+        """Unary potentials as they enter Eq. 2, one per variable: of a symmetric predicate the mean of both orders."""
+        return (tensor + tensor.mT) / 2 if self.theory.predicate[name].symmetric else tensor
 
     def _marginals(self, inputs: Inputs, name: str, logits: Tensor) -> Tensor:
         """Logits to probabilities, evidence put in, zero where an entity does not exist."""
@@ -330,7 +330,7 @@ class LogicMP(nn.Module):
         return sorted(pushes, key=lambda push: -abs(push.amount))
 
     def _independent(self, inputs: Inputs) -> dict[str, Tensor]:
-        return self._all_marginals(inputs, {name: self._prepare(inputs, name, t) for name, t in inputs.unary.items()})
+        return self._all_marginals(inputs, {name: self._prepare(name, t) for name, t in inputs.unary.items()})
 
     def _counts(self, inputs: Inputs, q: Mapping[str, Tensor], weighted: bool = False) -> Tensor:
         executor = self.executor(inputs.sizes, tuple(inputs.observed))
@@ -343,7 +343,7 @@ class LogicMP(nn.Module):
         for f, rule in enumerate(executor.plan.rules):
             total = total + executor.weighted_groundings(f, state) / rule.n_clauses
         for name, tensor in inputs.unary.items():
-            total = total + self._unary_and_entropy(inputs, name, self._prepare(inputs, name, tensor), q[name])
+            total = total + self._unary_and_entropy(inputs, name, self._prepare(name, tensor), q[name])
         return total
 
     def _unary_and_entropy(self, inputs: Inputs, name: str, unary: Tensor, q: Tensor) -> Tensor:

@@ -37,7 +37,7 @@ def _version(value: bool) -> None:
 def _options(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version."),
 ) -> None:
-    pass
+    """Options of the program itself; the commands have their own."""
 
 
 def main() -> None:

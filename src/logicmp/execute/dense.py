@@ -24,7 +24,7 @@ from .contract import MatrixProduct, SymmetricSquare, as_matrix_product, compile
 from .inputs import is_tracing
 from .views import State, chosen, compare, is_whole, span, unview, view
 
-__all__ = ["DenseExecutor", "State", "spread"]
+__all__ = ["DenseExecutor", "State", "subtract"]
 
 Op = Callable[[State], Tensor]
 

@@ -4,12 +4,12 @@ Stage: plan -> **execute** -> layer.
 
 A product of matrices keeps its operands for the gradient. Here these are 1 - q, or q without its diagonal, and q itself
 is the sigmoid of logits whose parts are stored anyway: everything but those parts costs one elementwise pass to make
-again, a small fraction of the products, and a third of the memory is enough.
+again, a small fraction of the products, and about half of the memory is enough.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -71,7 +71,9 @@ class Iteration:
 class Recompute:
     """Hooks for autograd: what is noted, before or after it was saved, is made again; everything else is kept."""
 
-    def __init__(self) -> None:
+    def __init__(self, sources: Sequence[Tensor]) -> None:
+        # what everything is made from again: as autograd does, refuse if it was changed in place in the meantime
+        self._sources = [(tensor, tensor._version) for tensor in sources]
         # by storage; a tensor here is alive, so that its memory cannot have been given to another one
         self._known: dict[int, tuple[Tensor, Make]] = {}
         self._saved: dict[int, list[Box]] = {}
@@ -91,6 +93,9 @@ class Recompute:
 
     def enter(self, iteration: Iteration) -> None:
         """Going backward from one iteration to the one before: what was made for the later one is done with."""
+        if any(tensor._version != version for tensor, version in self._sources):
+            raise RuntimeError("something the gradient of LogicMP needs (logits, rule weights, evidence or a mask) was "
+                               "changed in place after the forward pass; run backward first, or change a copy")
         if self._current is not iteration:
             if self._current is not None:
                 self._current.clear()
