@@ -12,14 +12,17 @@ Stage: used by every stage, imports none.
 from __future__ import annotations
 
 import difflib
+import re
+from bisect import bisect_right
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cached_property
 
 # a longer line is cut around the place the caret points at
 MAX_SHOWN = 160
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Source:
     """A text and the name the user knows it by."""
 
@@ -27,6 +30,11 @@ class Source:
     text: str
     # the number of its first line, where the text is a piece of a longer one
     first_line: int = 1
+
+    @cached_property
+    def line_starts(self) -> list[int]:
+        """The place of the first character of every line."""
+        return [0, *(found.end() for found in re.finditer("\n", self.text))]
 
     def line(self, number: int) -> str:
         """The line with this number."""
@@ -45,7 +53,7 @@ class Span:
 
     @property
     def line(self) -> int:
-        return self.source.text.count("\n", 0, self.start) + self.source.first_line
+        return bisect_right(self.source.line_starts, self.start) - 1 + self.source.first_line
 
     @property
     def column(self) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,6 +27,7 @@ from .execute.memory import Recompute
 from .execute.pushes import Push, find_atom, strongest
 from .normalize import SEMANTICS, normalize
 from .parse import Theory, parse_theory
+from .parse.files import write_whole
 from .parse.theory import Predicate
 from .plan import MAX_ELEMENTS, build_plan
 
@@ -46,6 +47,24 @@ class Trace:
     # [iterations + 1, batch..., rules]
     violations: Tensor
     logits: dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One iteration of a run; number 0 is the start. ELBO and violations are computed when they are asked for."""
+
+    number: int
+    # by predicate, and the log-odds they come from, [1, ...] where there is no batch
+    marginals: dict[str, Tensor]
+    logits: dict[str, Tensor]
+    # [batch...]
+    elbo: Callable[[], Tensor]
+    # [batch..., rules]
+    violations: Callable[[], Tensor]
+
+
+# sees every iteration of a run, and stops it by returning True
+Watch = Callable[[Step], bool | None]
 
 
 class LogicMP(nn.Module):
@@ -70,12 +89,13 @@ class LogicMP(nn.Module):
         hard_weight: the weight a hard rule acts with here.
         positive_weights: keep learned weights above zero.
         sizes: how many constants a type has, where rules with `+x` need to know before the first call.
+        dtype: of the weights, torch's default if none is given.
     """
 
     def __init__(self, theory: Theory | str, iterations: int = 5, damping: float = 0.0, tolerance: float = 0.0,
                  learn_weights: bool = True, semantics: str = "exact", reduce: str = "sum", hard_weight: float = 10.0,
                  positive_weights: bool = False, sizes: Mapping[str, int] | None = None,
-                 max_elements: int = MAX_ELEMENTS):
+                 max_elements: int = MAX_ELEMENTS, dtype: torch.dtype | None = None):
         super().__init__()
         if semantics not in SEMANTICS:
             raise LogicMPError(f"unknown semantics {semantics!r}", f"known: {', '.join(SEMANTICS)}")
@@ -100,7 +120,7 @@ class LogicMP(nn.Module):
             if 0 in shape:
                 raise LogicMPError(f"the rule '{rule}' has one weight per constant, and the constants are not known",
                                    "declare them in the theory, or give sizes")
-            weight = torch.full(shape, float(value))
+            weight = torch.full(shape, float(value), dtype=dtype)
             if positive_weights and not rule.is_hard:
                 if value <= 0:
                     raise LogicMPError(f"the rule '{rule}' has weight {value:g}, but positive_weights is set")
@@ -172,19 +192,40 @@ class LogicMP(nn.Module):
             return self._output(inputs, logits, next(n for n in inputs.unary if n not in inputs.observed), unary)
         return {name: self._output(inputs, logits, name, tensor) for name, tensor in unary.items()}
 
-    def _iterate(self, inputs: Inputs, seen: list[dict[str, Tensor]] | None = None) -> dict[str, Tensor]:
+    def run(self, unary: Tensor | Mapping[str, Tensor], evidence: Mapping[str, Tensor] | None = None,
+            mask: Tensor | Mapping[str, Tensor] | None = None, start: Mapping[str, Tensor] | None = None,
+            watch: Watch | None = None) -> dict[str, Tensor]:
+        """Run as `forward` does, in view of the caller; returns the logits of every predicate that is not observed.
+
+        Args:
+            start: logits to start from instead of `unary`, by predicate.
+            watch: called with every iteration; the run ends when it returns True.
+        """
+        inputs = read_inputs(self.theory, unary, evidence, mask)
+        first = None if start is None else read_inputs(self.theory, start, evidence, mask).unary
+        logits = self._iterate(inputs, watch, first)
+        return {name: self._output(inputs, logits, name, tensor) for name, tensor in inputs.unary.items()}
+
+    def _step(self, inputs: Inputs, number: int, q: dict[str, Tensor], logits: dict[str, Tensor]) -> Step:
+        shape = (*inputs.batch, len(self.theory.rules))
+        return Step(number, q, logits, lambda: self._elbo(inputs, q).reshape(inputs.batch),
+                    lambda: self._counts(inputs, q).reshape(shape))
+
+    def _iterate(self, inputs: Inputs, watch: Watch | None = None,
+                 start: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
         """Algorithm 1: update all marginals at once, `iterations` times."""
         executor = self.executor(inputs.sizes, tuple(inputs.observed))
         base = {name: self._prepare(name, tensor) for name, tensor in inputs.unary.items()}
-        logits, constants = base, None
+        logits = base if start is None else {name: self._prepare(name, tensor) for name, tensor in start.items()}
+        constants = None
         q: dict[str, Tensor] = {}
         recompute = self._recompute(inputs, base)
         state = self._state(inputs, executor, base)
         with contextlib.nullcontext() if recompute is None else recompute.hooks():
-            for _ in range(self.options["iterations"]):
+            for number in range(self.options["iterations"]):
                 before, q = q, self._all_marginals(inputs, logits)
-                if seen is not None:
-                    seen.append(q)
+                if watch is not None and watch(self._step(inputs, number, q, logits)):
+                    break
                 if before and self._has_settled(before, q):
                     break
                 if recompute is not None:
@@ -197,8 +238,9 @@ class LogicMP(nn.Module):
                 logits = {name: torch.lerp(x, old[name], self.options["damping"]) if old else x
                           for name, x in logits.items()}
             else:
-                if seen is not None:
-                    seen.append(self._all_marginals(inputs, logits))
+                if watch is not None:
+                    q = self._all_marginals(inputs, logits)
+                    watch(self._step(inputs, self.options["iterations"], q, logits))
         if recompute is not None:
             recompute.finish()
         return logits
@@ -276,12 +318,12 @@ class LogicMP(nn.Module):
               mask: Tensor | Mapping[str, Tensor] | None = None) -> Trace:
         """Run as `forward` does, and keep marginals, ELBO and expected violations of every iteration."""
         inputs = read_inputs(self.theory, unary, evidence, mask)
-        seen: list[dict[str, Tensor]] = []
-        logits = self._iterate(inputs, seen)
-        elbo = [self._elbo(inputs, q).reshape(inputs.batch) for q in seen]
-        violations = [self._counts(inputs, q).reshape(*inputs.batch, len(self.theory.rules)) for q in seen]
-        shaped = [{name: q[name].reshape((*inputs.batch, *q[name].shape[1:])) for name in q} for q in seen]
-        return Trace(shaped, torch.stack(elbo), torch.stack(violations),
+        seen: list[Step] = []
+        logits = self._iterate(inputs, seen.append)
+        shaped = [{name: q.reshape((*inputs.batch, *q.shape[1:])) for name, q in step.marginals.items()}
+                  for step in seen]
+        return Trace(shaped, torch.stack([step.elbo() for step in seen]),
+                     torch.stack([step.violations() for step in seen]),
                      {name: tensor.reshape((*inputs.batch, *tensor.shape[1:])) for name, tensor in logits.items()})
 
     def violations(self, logits: Tensor | Mapping[str, Tensor], evidence: Mapping[str, Tensor] | None = None,
@@ -313,10 +355,10 @@ class LogicMP(nn.Module):
         inputs = read_inputs(self.theory, unary, evidence, mask)
         found = find_atom(atom, self.theory, inputs.sizes)
         with torch.no_grad():
-            seen: list[dict[str, Tensor]] = []
-            self._iterate(inputs, seen)
+            seen: list[Step] = []
+            self._iterate(inputs, seen.append)
             executor = self.executor(inputs.sizes, tuple(inputs.observed))
-            state = self._state(inputs, executor, seen[-1])
+            state = self._state(inputs, executor, seen[-1].marginals)
             form = normalize(self.theory, self.options["semantics"], inputs.sizes)
             zeros = {found.predicate: torch.zeros_like(state.q[found.predicate])}
             weights, q = [w.detach() for w in state.weights], {name: tensor[item] for name, tensor in state.q.items()}
@@ -387,17 +429,9 @@ class LogicMP(nn.Module):
         """Write rules, options and weights to one safetensors file, whole or not at all."""
         from safetensors.torch import save
 
-        path = Path(path)
-        data = save({k: v for k, v in self.state_dict().items() if not k.endswith("_extra_state")},
-                    {"theory": str(self.theory), "options": json.dumps(self.options)})
-        temporary = path.with_name(path.name + ".part")
-        try:
-            temporary.write_bytes(data)
-            temporary.replace(path)
-        except OSError as cause:
-            raise LogicMPError(f"cannot write a layer to {str(path)!r}: {cause}") from None
-        finally:
-            temporary.unlink(missing_ok=True)
+        write_whole(Path(path), save(
+            {k: v for k, v in self.state_dict().items() if not k.endswith("_extra_state")},
+            {"theory": str(self.theory), "options": json.dumps(self.options)}), "a layer")
 
     @staticmethod
     def load(path: str | Path) -> LogicMP:

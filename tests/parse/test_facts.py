@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from logicmp.errors import LogicMPError
-from logicmp.parse import Facts, load_facts, load_theory, parse_facts, parse_theory
+from logicmp.parse import Evidence, load_facts, load_theory, parse_facts, parse_theory
 
 THEORY = parse_theory("""
 color = {Red, Green}
@@ -28,7 +28,7 @@ Snow
 """)
 
 
-def show(facts: Facts) -> str:
+def show(facts: Evidence) -> str:
     """One line for each fact, in the order of the lines."""
     rows = [(line, f"{name}({', '.join(args)}) = {value:g}   line {line}") for name, table in facts.tables.items()
             for args, value, line in zip(table.args, table.values, table.lines, strict=True)]
@@ -133,7 +133,7 @@ def test_error_in_a_file_names_it(tmp_path: Path) -> None:
     path = tmp_path / "people.db"
     path.write_bytes(b"Smokes(Anna)\r\n\tSmoks(Bob)\r\n")
     with pytest.raises(LogicMPError) as error:
-        Facts.from_file(path, THEORY)
+        Evidence.from_file(path, THEORY)
     assert str(error.value) == f"""\
 predicate 'Smoks' is used but not declared
  --> {path}:2:2

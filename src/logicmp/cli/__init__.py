@@ -14,6 +14,8 @@ from ..errors import LogicMPError
 from .check import check
 from .demo import demo
 from .explain import explain
+from .infer import infer
+from .learn import learn
 
 app = typer.Typer(
     name="logicmp", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None,
@@ -22,6 +24,8 @@ app = typer.Typer(
 )
 app.command()(check)
 app.command()(explain)
+app.command()(infer)
+app.command()(learn)
 app.command()(demo)
 
 

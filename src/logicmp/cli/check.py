@@ -12,7 +12,7 @@ import typer
 from ..errors import CostError
 from ..normalize import normalize
 from ..normalize.review import find_warnings
-from ..parse import Facts, Theory, load_facts, load_theory
+from ..parse import Evidence, Theory, load_facts, load_theory
 
 
 class Format(str, Enum):
@@ -60,7 +60,7 @@ def check(
     typer.echo(_as_json(theory, facts, warnings) if fmt is Format.json else _as_text(file, theory, facts, warnings))
 
 
-def _as_text(file: str, theory: Theory, facts: Facts | None, warnings: list[str]) -> str:
+def _as_text(file: str, theory: Theory, facts: Evidence | None, warnings: list[str]) -> str:
     counts = ", ".join(plural(len(items), name) for items, name in (
         (theory.types, "type"), (theory.predicates, "predicate"), (theory.rules, "rule"), (warnings, "warning")))
     lines = [f"{file}: {counts}", "", "types"]
@@ -79,7 +79,7 @@ def _as_text(file: str, theory: Theory, facts: Facts | None, warnings: list[str]
     return "\n".join(lines)
 
 
-def _as_json(theory: Theory, facts: Facts | None, warnings: list[str]) -> str:
+def _as_json(theory: Theory, facts: Evidence | None, warnings: list[str]) -> str:
     return json.dumps({
         "types": {t.name: {"constants": list(t.constants), "closed": t.closed} for t in theory.types},
         "predicates": {p.name: str(p) for p in theory.predicates},

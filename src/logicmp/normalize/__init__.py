@@ -20,7 +20,7 @@ from .coincide import MeetError, Resolver
 from .cubes import Cube, NormalForm, NormalRule, Range, Signed, Var, collect
 from .expand import Expander, multiply, rename_apart, variable_ranges, write_out
 
-__all__ = ["SEMANTICS", "NormalForm", "normalize"]
+__all__ = ["MAX_CUBES", "SEMANTICS", "NormalForm", "counted_formulas", "normalize"]
 
 SEMANTICS = ("exact", "paper", "alchemy")
 MAX_CUBES = 512
@@ -46,6 +46,35 @@ def normalize(theory: Theory, semantics: str = "exact", sizes: Mapping[str, int]
     return NormalForm(theory, semantics, rules, normalizer.is_sized)
 
 
+def counted_formulas(rule: Rule, semantics: str, max_clauses: int = MAX_CUBES
+                     ) -> list[tuple[Formula, float, tuple[Range, ...]]]:
+    """What is counted for a rule: the formula itself or its clauses, each with its share of the weight.
+
+    The ranges are those of the variables that are summed over; every formula is renamed apart.
+    """
+    formula = rename_apart(rule.formula)
+    if _is_whole(rule, semantics):
+        return [(formula, 1.0, _free(rule, formula))]
+    clauses = [rename_apart(Or(clause)) for clause in to_clauses(replace(rule, formula=formula), max_clauses)]
+    # a hard clause is as hard as the rule it came from
+    share = 1 / len(clauses) if semantics == "alchemy" and clauses and not rule.is_hard else 1.0
+    return [(clause, share, _free(rule, clause)) for clause in clauses]
+
+
+def _is_whole(rule: Rule, semantics: str) -> bool:
+    """Whether the formula is counted as it stands, and not its clauses."""
+    return semantics == "exact" or (rule.indivisible and not is_clause(rename_apart(rule.formula)))
+
+
+def _free(rule: Rule, formula: Formula) -> tuple[Range, ...]:
+    """The variables that are summed over: those of the formula, and those that have weights of their own."""
+    found = variable_ranges(formula)
+    free = {name: found[name] for name in free_variables(formula)}
+    for name in rule.per_constant:
+        free.setdefault(name, Range(name, rule.variables[name]))
+    return tuple(free.values())
+
+
 class _Normalizer:
     def __init__(self, theory: Theory, semantics: str, sizes: Mapping[str, int], max_cubes: int):
         self.theory = theory
@@ -55,29 +84,15 @@ class _Normalizer:
         self.is_sized = False
 
     def rule(self, rule: Rule) -> NormalRule:
-        formula = rename_apart(rule.formula)
-        if self.semantics == "exact" or (rule.indivisible and not is_clause(formula)):
-            return NormalRule(rule, self._exact(rule, formula), 1, (self._free(rule, formula),))
-        clauses = to_clauses(replace(rule, formula=formula), self.max_cubes)
-        one = self._exact if self.semantics == "alchemy" else self._paper
-        formulas = [rename_apart(Or(clause)) for clause in clauses]
-        terms = collect(term for clause in formulas for term in one(rule, clause))
-        # a hard clause is as hard as the rule it came from
-        is_divided = self.semantics == "alchemy" and clauses and not rule.is_hard
-        groundings = tuple(self._free(rule, clause) for clause in formulas)
-        return NormalRule(rule, terms, len(clauses) if is_divided else 1, groundings)
-
-    def _free(self, rule: Rule, formula: Formula) -> tuple[Range, ...]:
-        """The variables that are summed over: those of the formula, and those that have weights of their own."""
-        found = variable_ranges(formula)
-        free = {name: found[name] for name in free_variables(formula)}
-        for name in rule.per_constant:
-            free.setdefault(name, Range(name, rule.variables[name]))
-        return tuple(free.values())
+        parts = counted_formulas(rule, self.semantics, self.max_cubes)
+        one = self._paper if self.semantics == "paper" and not _is_whole(rule, self.semantics) else self._exact
+        terms = collect(term for formula, _, _ in parts for term in one(rule, formula))
+        n_clauses = round(1 / parts[0][1]) if parts else 1
+        return NormalRule(rule, terms, n_clauses, tuple(free for _, _, free in parts))
 
     def _exact(self, rule: Rule, formula: Formula) -> tuple[Signed, ...]:
         """Expand, then resolve what meets; a quantifier under which that fails is written out, and all begins anew."""
-        free = self._free(rule, formula)
+        free = _free(rule, formula)
         weight_at = tuple(Var(name) for name in rule.per_constant)
         theory = self.theory
         while True:
@@ -129,7 +144,7 @@ class _Normalizer:
     def _paper(self, rule: Rule, clause: Formula) -> tuple[Signed, ...]:
         """One product over the literals of a clause as they stand, coincidences ignored (Eq. 4)."""
         weight_at = tuple(Var(name) for name in rule.per_constant)
-        terms: list[Signed] = [(1, Cube(self._free(rule, clause), ()))]
+        terms: list[Signed] = [(1, Cube(_free(rule, clause), ()))]
         for part in children(clause):
             terms = multiply(terms, self._false(rule, part, clause))
         resolver = Resolver(self.theory, rule, self.max_cubes)
@@ -140,7 +155,7 @@ class _Normalizer:
         """The probability that one literal of a clause, or one quantified part, is false; exact within the part."""
         theory = self.theory
         while True:
-            ranges = {**variable_ranges(part), **{v.name: v for v in self._free(rule, clause)}}
+            ranges = {**variable_ranges(part), **{v.name: v for v in _free(rule, clause)}}
             cubes = Expander(theory, rule, ranges, self.max_cubes).expand(Not(part))
             if not isinstance(part, (Exists, And, Or)):
                 return cubes

@@ -136,8 +136,9 @@ class Expander:
 
     def _leaf(self, leaf: Atom | Equal) -> Truth:
         if isinstance(leaf, Atom):
-            in_order = tuple(sorted(leaf.args, key=str))
-            return replace(leaf, args=in_order) if self.theory.predicate[leaf.predicate].symmetric else leaf
+            if not self.theory.predicate[leaf.predicate].symmetric:
+                return leaf
+            return replace(leaf, args=tuple(sorted(leaf.args, key=str)))
         if isinstance(leaf.left, Constant) and isinstance(leaf.right, Constant):
             return leaf.left.name == leaf.right.name
         if leaf.left == leaf.right:
@@ -146,7 +147,8 @@ class Expander:
 
     def _assign(self, formula: Formula, values: Mapping[Formula, bool]) -> Truth:
         """The formula where some atoms are decided, simplified."""
-        if formula in values:
+        # connectives are never decided as such, and not worth a hash
+        if values and isinstance(formula, (Atom, Equal, Exists, Forall)) and formula in values:
             return values[formula]
         if isinstance(formula, (Atom, Equal)):
             return self._leaf(formula)
@@ -253,7 +255,9 @@ def rename_apart(formula: Formula) -> Formula:
 
     def walk(node: Formula, names: Mapping[str, str]) -> Formula:
         def term(t: SyntaxTerm) -> SyntaxTerm:
-            return replace(t, name=names.get(t.name, t.name), per_constant=False) if isinstance(t, Variable) else t
+            if isinstance(t, Variable) and (t.per_constant or t.name in names):
+                return replace(t, name=names.get(t.name, t.name), per_constant=False)
+            return t
 
         if isinstance(node, Atom):
             return replace(node, args=tuple(map(term, node.args)))
@@ -289,8 +293,9 @@ def variable_ranges(formula: Formula) -> dict[str, Range]:
         if isinstance(node, (Atom, Equal)):
             for t in terms(node):
                 if isinstance(t, Variable):
-                    known = ranges.get(t.name, Range(t.name, t.type))
-                    ranges[t.name] = replace(known, low=min(known.low, t.offset), high=max(known.high, t.offset))
+                    known = ranges.setdefault(t.name, Range(t.name, t.type))
+                    if not known.low <= t.offset <= known.high:
+                        ranges[t.name] = replace(known, low=min(known.low, t.offset), high=max(known.high, t.offset))
         for child in children(node):
             walk(child)
 

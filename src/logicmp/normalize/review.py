@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ..errors import Span
 from ..parse.syntax import Atom, Exists, Forall, Formula, Implies, Variable, atoms, children, free_variables, terms
-from ..parse.theory import Rule, Theory
+from ..parse.theory import Rule
 from .cubes import NormalForm
 
 
@@ -44,6 +44,7 @@ def find_warnings(form: NormalForm) -> list[Warning]:
     for predicate in theory.predicates:
         if predicate.name not in used:
             say(f"predicate {predicate.name} stands in no rule", predicate.span)
+    constants = {name.lower() for t in theory.types for name in t.constants}
     for normal in form.rules:
         rule = normal.rule
         if not normal.terms:
@@ -51,7 +52,7 @@ def find_warnings(form: NormalForm) -> list[Warning]:
         elif all(not cube.factors for _, cube in normal.terms):
             say("this rule is never true" + (": no world satisfies it" if rule.is_hard else " and changes nothing"),
                 rule.span)
-        for message in _remarks(rule, theory):
+        for message in _remarks(rule, constants):
             say(message, rule.span)
     seen: dict[Formula, Span | None] = {}
     for rule in theory.rules:
@@ -61,7 +62,8 @@ def find_warnings(form: NormalForm) -> list[Warning]:
     return [Warning(message, tuple(spans)) for message, spans in found.items()]
 
 
-def _remarks(rule: Rule, theory: Theory) -> Iterator[str]:
+def _remarks(rule: Rule, constants: set[str]) -> Iterator[str]:
+    """Remarks on one rule; `constants` are those of the theory, in small letters."""
     formula = rule.formula
     if isinstance(formula, Implies):
         if not rule.is_hard and (rule.weight is None or rule.weight > 0):
@@ -72,7 +74,6 @@ def _remarks(rule: Rule, theory: Theory) -> Iterator[str]:
             yield f"{', '.join(only)} stands only in the conclusion, so the rule claims it for every constant"
     if rule.weight == 0:
         yield "the weight is zero: the rule changes nothing"
-    constants = {name.lower() for t in theory.types for name in t.constants}
     variables = {t.name for leaf in atoms(formula) for t in terms(leaf) if isinstance(t, Variable)}
     for name in sorted(variables & constants):
         if len(name) > 1:

@@ -11,14 +11,16 @@ theories, for the odd cases and for the errors.
 
 from __future__ import annotations
 
+import bisect
 import math
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..errors import LogicMPError, RuleError, Source, Span, closest
-from .files import read_source
+from .files import read_source, read_stdin
 from .reader import Defined, Include, Starred, Statement, read_statements
 from .resolve import unknown_constant, unknown_predicate, wrong_arity
 from .syntax import Atom, Constant, Not, Variable
@@ -27,6 +29,7 @@ from .theory import Predicate, Theory
 # a constant that needs no quotes, as in the grammar
 _CONSTANT = (r"(?:[A-Z][\w']*(?:-[\w']+)*|[^\W\d][\w']*(?:-[^\W\d][\w']*)*"
              r"|-?(?:\d+\.\d+|\.\d+|\d+)(?:[eE][-+]?\d+)?(?!\w))")
+PLAIN_FACT_CONSTANT = re.compile(_CONSTANT)
 _PLAIN = re.compile(r"[ \t]*(?:(0?\.\d+|1\.0*|[01])[ \t]+)?([!?])?[ \t]*([^\W\d]\w*)[ \t]*"
                     rf"\([ \t]*({_CONSTANT}[ \t]*(?:,[ \t]*{_CONSTANT}[ \t]*)*)\)[ \t]*\Z")
 _ARGUMENT = re.compile(r'[(,]\s*([^\s()",][^()",]*?)\s*(?=[,)])')
@@ -44,12 +47,12 @@ class FactTable:
     args: list[tuple[str, ...]] = field(default_factory=list)
     # 1 true, 0 false, NaN unknown, in between soft
     values: list[float] = field(default_factory=list)
-    # the line each fact stands on
+    # the line each fact stands on, counted on through the files where there are several
     lines: list[int] = field(default_factory=list)
 
 
 @dataclass
-class Facts:
+class Evidence:
     """What was read: the tables, and the theory with the constants that the facts brought along."""
 
     theory: Theory
@@ -61,11 +64,12 @@ class Facts:
         return sum(len(table.args) for table in self.tables.values())
 
     @staticmethod
-    def from_file(path: str | Path, theory: Theory) -> Facts:
-        return parse_source(read_source(Path(path)), theory)
+    def from_file(path: str | Path | Sequence[str | Path], theory: Theory) -> Evidence:
+        """Read the facts of a file, of `-` (standard input), of an ExpressGNN folder, or of several of them."""
+        return load_facts(path, theory)
 
 
-def parse_facts(text: str, theory: Theory, name: str = "<facts>") -> Facts:
+def parse_facts(text: str, theory: Theory, name: str = "<facts>") -> Evidence:
     """Read ground facts and check them against a theory.
 
     >>> from logicmp.parse import parse_theory
@@ -73,15 +77,23 @@ def parse_facts(text: str, theory: Theory, name: str = "<facts>") -> Facts:
     >>> parse_facts("Smokes(Anna)\\n!Smokes(Bob)", theory).tables["Smokes"].values
     [1.0, 0.0]
     """
-    return parse_source(Source(name, text), theory)
+    return _read_all([Source(name, text)], theory)
 
 
-def parse_source(source: Source, theory: Theory) -> Facts:
+def _read_all(sources: Sequence[Source], theory: Theory) -> Evidence:
+    """All files together: a fact of one file can contradict a fact of another."""
+    reader = _FactReader(theory)
+    for source in sources:
+        _read(source, reader)
+    return reader.finish()
+
+
+def _read(source: Source, reader: _FactReader) -> None:
+    before = reader.open(source)
     text = source.text
     if "/*" in text:
         # newlines stay, so that line numbers do; a string is not a comment, and ends on its line
         text = _STRING_OR_COMMENT.sub(lambda m: m[0] if m[0][0] == '"' else re.sub(r"[^\n]", " ", m[0]), text)
-    reader = _FactReader(source, theory)
     plain, tables, slow = _PLAIN.match, reader.tables, reader.slow_line
     for number, line in enumerate(text.split("\n"), 1):
         found = plain(line)
@@ -99,17 +111,26 @@ def parse_source(source: Source, theory: Theory) -> Facts:
             continue
         table.args.append(row)
         table.values.append(float(soft) if soft else _SIGNS[sign])
-        table.lines.append(number)
-    return reader.finish()
+        table.lines.append(before + number)
 
 
 class _FactReader:
-    def __init__(self, source: Source, theory: Theory):
-        self.source = source
+    def __init__(self, theory: Theory):
+        # the files so far, and how many lines stand before each of them
+        self.sources: list[Source] = []
+        self.before: list[int] = []
+        self.n_lines = 0
         self.theory = theory
         self.tables = {predicate.name: FactTable(predicate) for predicate in theory.predicates}
         # constants that the facts themselves declare, `person = {Anna}`
         self.declared: dict[str, dict[str, None]] = {}
+
+    def open(self, source: Source) -> int:
+        """Begin a file; returns the number of lines before it."""
+        self.sources.append(source)
+        self.before.append(self.n_lines)
+        self.n_lines += source.text.count("\n") + 1
+        return self.before[-1]
 
     def slow_line(self, number: int, line: str) -> None:
         """A line that is not a plain fact: empty, a comment, a declaration, a soft fact, or an error."""
@@ -117,10 +138,10 @@ class _FactReader:
         if not stripped or stripped.startswith("//"):
             return
         if set(stripped) == {"-"}:
-            raise RuleError("several databases in one file are not supported", self._line(number),
+            raise RuleError("several databases in one file are not supported", self._line(self.before[-1] + number),
                             "put each of them into a file of its own")
         unknown = stripped.startswith("?")
-        shown = Source(self.source.name, line.replace("?", " ", 1) if unknown else line, number)
+        shown = Source(self.sources[-1].name, line.replace("?", " ", 1) if unknown else line, number)
         try:
             for statement in read_statements(shown, "prac"):
                 self._statement(statement, number, unknown)
@@ -130,11 +151,11 @@ class _FactReader:
     def _shown_as_written(self, error: RuleError, line: str, number: int) -> RuleError:
         """The error of one line, with the line as the user wrote it, and with what a fact may be."""
         if error.message == "the theory is empty":
-            return RuleError("this is not a fact", self._line(number), _HINT)
+            return RuleError("this is not a fact", self._line(self.before[-1] + number), _HINT)
         span, hint = error.span, error.hint
         if span is not None:
-            start = self._start(number)
-            span = Span(self.source, start + span.start, start + span.end)
+            start = _start(self.sources[-1], number)
+            span = Span(self.sources[-1], start + span.start, start + span.end)
         if error.message.endswith(("cannot stand here", "only a variable can have an offset or '+'")):
             odd = [arg for arg in _ARGUMENT.findall(line) if not re.fullmatch(_CONSTANT, arg)]
             hint = f'put the constant in quotes: "{odd[0]}"' if odd and "?" not in odd[0] else _HINT
@@ -182,9 +203,9 @@ class _FactReader:
                             closest(label[0], predicate.labels or (), "label"))
         table.args.append(tuple(arg.name for arg in atom.args) + label)
         table.values.append(value)
-        table.lines.append(number)
+        table.lines.append(self.before[-1] + number)
 
-    def finish(self) -> Facts:
+    def finish(self) -> Evidence:
         """Collect the constants, and look for facts that are there twice."""
         constants: dict[str, dict[str, None]] = {name: dict(known) for name, known in self.declared.items()}
         warnings: list[str] = []
@@ -202,7 +223,7 @@ class _FactReader:
             if table.predicate.is_categorical:
                 self._check_one_value(table)
         theory = self.theory.with_constants({name: tuple(known) for name, known in constants.items()})
-        return Facts(theory, {name: table for name, table in self.tables.items() if table.args}, warnings)
+        return Evidence(theory, {name: table for name, table in self.tables.items() if table.args}, warnings)
 
     def _check_closed(self, table: FactTable, k: int, column: dict[str, None], known: tuple[str, ...]) -> None:
         unknown = column.keys() - set(known)
@@ -229,8 +250,9 @@ class _FactReader:
         table.values = [table.values[i] for i in keep]
         table.lines = [table.lines[i] for i in keep]
         count = "1 fact" if len(again) == 1 else f"{len(again)} facts"
-        return (f"{self.source.name}: {count} of {table.predicate.name} {'is' if len(again) == 1 else 'are'} "
-                f"given again, first on line {again[0]}")
+        place = self._line(again[0])
+        return (f"{place.source.name}: {count} of {table.predicate.name} {'is' if len(again) == 1 else 'are'} "
+                f"given again, first on line {place.line}")
 
     def _check_one_value(self, table: FactTable) -> None:
         """Two values of one categorical variable cannot both be true."""
@@ -245,16 +267,20 @@ class _FactReader:
                                     self._line(table.lines[earlier]), f"it is declared as {predicate}",
                                     self._line(table.lines[i]))
 
-    def _start(self, number: int) -> int:
-        """Where a line starts in the text."""
-        start = 0
-        for _ in range(number - 1):
-            start = self.source.text.index("\n", start) + 1
-        return start
-
     def _line(self, number: int) -> Span:
-        start, line = self._start(number), self.source.line(number)
-        return Span(self.source, start + len(line) - len(line.lstrip()), start + len(line.rstrip()))
+        """A whole line, by its number through all files."""
+        k = bisect.bisect_left(self.before, number) - 1
+        source, number = self.sources[k], number - self.before[k]
+        start, line = _start(source, number), source.line(number)
+        return Span(source, start + len(line) - len(line.lstrip()), start + len(line.rstrip()))
+
+
+def _start(source: Source, number: int) -> int:
+    """Where a line starts in the text."""
+    start = 0
+    for _ in range(number - 1):
+        start = source.text.index("\n", start) + 1
+    return start
 
 
 def _atom(table: FactTable, row: int) -> Atom:
@@ -262,12 +288,19 @@ def _atom(table: FactTable, row: int) -> Atom:
     return Atom(table.predicate.name, tuple(map(Constant, args[:n])), args[n:] or None)
 
 
-def load_facts(path: str | Path, theory: Theory) -> Facts:
-    """Read the facts of a file, or of the `facts` file in a folder of ExpressGNN."""
+def load_facts(paths: str | Path | Sequence[str | Path], theory: Theory) -> Evidence:
+    """Read the facts of files, of `-` (standard input), or of the `facts` file in a folder of ExpressGNN."""
+    paths = [paths] if isinstance(paths, (str, Path)) else paths
+    return _read_all([_source(path) for path in paths], theory)
+
+
+def _source(path: str | Path) -> Source:
+    if str(path) == "-":
+        return read_stdin("facts are plain text in UTF-8")
     # os.path, because Path.is_dir raises what it does not expect, such as a name that is too long
     if os.path.isdir(path):
         path = Path(path)
         if not (path / "facts").is_file():
             raise LogicMPError(f"the folder {str(path)!r} has no file 'facts'")
         path = path / "facts"
-    return Facts.from_file(path, theory)
+    return read_source(Path(path))

@@ -8,12 +8,15 @@ Stage: files -> **parse**.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..errors import LogicMPError, RuleError, Source, Span
-from .reader import Include, Statement, read_statements
+from .grammar import Include, Statement
+from .reader import read_statements
 from .resolve import resolve
 from .theory import Theory
 
@@ -43,20 +46,28 @@ def _check_grammar(grammar: str) -> None:
         raise LogicMPError(f"unknown grammar {grammar!r}", f"known: {', '.join(GRAMMARS)}")
 
 
-def load_theory(path: str | Path, grammar: str = "auto") -> Theory:
-    """Read a theory from a file, from `-` (standard input), or from a folder of ExpressGNN."""
+def load_theory(paths: str | Path | Sequence[str | Path], grammar: str = "auto") -> Theory:
+    """Read a theory from a file, from `-` (standard input), from a folder of ExpressGNN, or from several of them."""
     _check_grammar(grammar)
+    paths = [paths] if isinstance(paths, (str, Path)) else paths
+    return resolve([statement for path in paths for statement in _statements(path, grammar)])
+
+
+def _statements(path: str | Path, grammar: str) -> list[Statement | Include]:
     if str(path) == "-":
-        try:
-            text = sys.stdin.read()
-        except UnicodeDecodeError as cause:
-            raise LogicMPError(f"cannot read the standard input: {cause}", "a theory is plain text in UTF-8") from None
-        return parse_theory(text, "<stdin>", grammar)
+        return _expand(read_stdin("a theory is plain text in UTF-8"), Path(), grammar, ())
     # os.path, because Path.is_dir raises what it does not expect, such as a name that is too long
     if os.path.isdir(path):
-        return _load_folder(Path(path))
+        return _folder(Path(path))
     path = Path(path)
-    return resolve(_expand(read_source(path), path.parent, grammar, (path.resolve(),)))
+    return _expand(read_source(path), path.parent, grammar, (path.resolve(),))
+
+
+def read_stdin(hint: str) -> Source:
+    try:
+        return Source("<stdin>", sys.stdin.read())
+    except UnicodeDecodeError as cause:
+        raise LogicMPError(f"cannot read the standard input: {cause}", hint) from None
 
 
 def read_source(path: Path, span: Span | None = None) -> Source:
@@ -105,10 +116,23 @@ def _expand(source: Source, folder: Path, grammar: str, open_files: tuple[Path, 
     return statements
 
 
-def _load_folder(folder: Path) -> Theory:
+def _folder(folder: Path) -> list[Statement | Include]:
     missing = [name for name in ("predicates", "rules") if not (folder / name).is_file()]
     if missing:
         raise LogicMPError(f"the folder {str(folder)!r} has no file {missing[0]!r}",
                            "a folder holds 'predicates' and 'rules', as ExpressGNN writes them; or give an .mln file")
-    return resolve([statement for name in ("predicates", "rules")
-                    for statement in _expand(read_source(folder / name), folder, "standard", ())])
+    return [statement for name in ("predicates", "rules")
+            for statement in _expand(read_source(folder / name), folder, "standard", ())]
+
+
+def write_whole(path: Path, data: bytes | str, what: str = "") -> None:
+    """Write a file whole or not at all: under another name first, then renamed; errors say `what` it is."""
+    temporary = path.with_name(path.name + ".part")
+    try:
+        temporary.write_bytes(data.encode() if isinstance(data, str) else data)
+        temporary.replace(path)
+    except OSError as cause:
+        raise LogicMPError(f"cannot write {what and what + ' to '}{str(path)!r}: {cause.strerror or cause}") from None
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()

@@ -10,18 +10,30 @@ The terms in the formulas have no types yet; declarations are still formulas (`S
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from functools import cache
-from pathlib import Path
 from typing import Any
 
-from lark import Lark, Token, Transformer, Tree, UnexpectedCharacters, UnexpectedInput, v_args
+from lark import Token, Transformer, Tree, UnexpectedCharacters, UnexpectedInput, v_args
 from lark.exceptions import VisitError
 from lark.tree import Meta
 
 from ..errors import RuleError, Source, Span
+from .grammar import (
+    WORDS,
+    Defined,
+    Enclosed,
+    Include,
+    Marked,
+    Starred,
+    Statement,
+    collector_paused,
+    constant_name,
+    parser,
+)
+from .plain import read_plain
 from .syntax import And, Atom, Constant, Equal, Exists, Forall, Formula, Iff, Implies, Not, Or, Variable
 from .weights import evaluate_weight
+
+__all__ = ["Defined", "Enclosed", "Include", "Starred", "Statement", "read_statements"]
 
 # brackets and formulas inside each other, before the reader gives up: deeper ones are no formula anybody wrote
 MAX_DEPTH = 160
@@ -29,68 +41,6 @@ MAX_DEPTH = 160
 MAX_RANGE = 1_000_000
 # a number in a range or an offset with more digits is a mistake
 MAX_DIGITS = 18
-
-
-@dataclass(frozen=True, slots=True)
-class Marked:
-    """`person!` or `person?` in a declaration."""
-
-    name: str
-    mark: str
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class Enclosed:
-    """A formula in brackets, `( )` or `[ ]`: an atom in brackets is never a declaration."""
-
-    body: Any
-    bracket: str
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class Starred:
-    """`*P(x)`: closed world in a declaration, both signs in a rule."""
-
-    atom: Atom
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class Defined:
-    """`person = {Anna, Bob}`."""
-
-    name: str
-    items: tuple[str, ...]
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class Include:
-    path: str
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class Statement:
-    """One line of a theory: a rule or a declaration."""
-
-    formula: Any
-    weight: float | None
-    is_hard: bool
-    span: Span
-    weight_span: Span | None = None
-    # the word in front of a declaration: `symmetric`
-    word: Token | None = None
-    closed_world: bool = field(default=False)
-
-
-@cache
-def _parser() -> Lark:
-    text = Path(__file__).with_name("grammar.lark").read_text(encoding="utf-8")
-    return Lark(text, parser="lalr", propagate_positions=True, maybe_placeholders=True)
-
 
 _PRAC = re.compile(r"[(,]\s*\+?\?[^\W\d]|(?i:exists?|forall)\s+\?[^\W\d]")
 _STRING_OR_COMMENT = re.compile(r'"(?:[^"\\\n]|\\[^\n])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
@@ -105,18 +55,34 @@ def is_prac(text: str) -> bool:
     return bool(_PRAC.search(_STRING_OR_COMMENT.sub(" ", text)))
 
 
+@collector_paused()
 def read_statements(source: Source, grammar: str = "auto") -> list[Statement | Include]:
     """Parse a text into statements, or say where and why it cannot be parsed."""
     _check_readable(source)
     prac = grammar == "prac" or (grammar == "auto" and is_prac(source.text))
+    text = _join_lines(source.text) + "\n"
+    plain, rest = read_plain(source, text, prac)
+    if plain:
+        try:
+            return _read_by_grammar(source, rest, prac, plain)
+        except RuleError:
+            # a plain line may turn out to belong to the one before; and an error is worded for the text as it stands
+            pass
+    return _read_by_grammar(source, text, prac, {})
+
+
+def _read_by_grammar(source: Source, text: str, prac: bool,
+                     plain: dict[int, list[Statement]]) -> list[Statement | Include]:
+    """The statements of a text in which `#` stands for some that are read already."""
     try:
-        tree = _parser().parse(_join_lines(source.text) + "\n")
+        tree = parser().parse(text)
     except UnexpectedInput as error:
         raise _syntax_error(source, error) from None
-    builder = _Builder(source, prac)
+    builder = _Builder(source, prac, plain)
     _check_depth(source, tree)
     try:
-        return [builder.transform(child) for child in tree.children if isinstance(child, Tree)]
+        return [statement for child in tree.children if isinstance(child, Tree)
+                for statement in builder.transform(child)]
     except VisitError as error:
         raise error.orig_exc from None
 
@@ -131,12 +97,15 @@ def _join_lines(text: str) -> str:
 
     def blank(found: re.Match[str]) -> str:
         nonlocal depth
-        if found[0][0] == "/":
-            return " " * len(found[0])
-        depth = max(0, depth + {"(": 1, "[": 1, ")": -1, "]": -1}.get(found[0], 0))
-        return " " if found[0] == "\n" and depth else found[0]
+        part = found[0]
+        if part[0] == "/":
+            return " " * len(part)
+        depth = max(0, depth + {"(": 1, "[": 1, ")": -1, "]": -1}.get(part, 0))
+        return " " if part == "\n" and depth else part
 
-    return re.sub(rf"{_STRING_OR_COMMENT.pattern}|[()\[\]\n]", blank, text, flags=re.DOTALL)
+    # closed brackets within a line, with nothing in them to look at, are passed over at once
+    inner = r'(?:\([^\n"/()\[\]]*\)[^\n"/()\[\]]*)+'
+    return re.sub(rf"{_STRING_OR_COMMENT.pattern}|{inner}|[()\[\]\n]", blank, text, flags=re.DOTALL)
 
 
 def _check_readable(source: Source) -> None:
@@ -166,8 +135,6 @@ _NAMES = {
     "_IN": "'in'",
 }
 _CLOSING = {")": "(", "]": "[", "}": "{"}
-# these cannot be predicates without arguments, because the formula would read differently
-_WORDS = {"not", "and", "or", "v", "in", "exist", "exists", "forall"}
 
 
 def _syntax_error(source: Source, error: UnexpectedInput) -> RuleError:
@@ -222,16 +189,6 @@ def _unclosed(source: Source, before: int) -> Span | None:
     return Span(source, still_open[-1], still_open[-1] + 1) if still_open else None
 
 
-_ESCAPE = re.compile(r"\\(.)")
-
-
-def constant_name(token: str) -> str:
-    """The constant that a token names: quotes go, escapes are resolved."""
-    if token.startswith('"'):
-        return _ESCAPE.sub(lambda m: {"n": "\n", "r": "\r"}.get(m[1], m[1]), token[1:-1])
-    return str(token)
-
-
 def set_items(items: tuple[Token, ...], span: Span) -> tuple[str, ...]:
     """The members of `{A, B}` or `{1, ..., 20}`, once each."""
     names: list[str] = []
@@ -253,10 +210,12 @@ def set_items(items: tuple[Token, ...], span: Span) -> tuple[str, ...]:
 class _Builder(Transformer[Token, Any]):
     """One method per line of the grammar."""
 
-    def __init__(self, source: Source, prac: bool):
+    def __init__(self, source: Source, prac: bool, plain: dict[int, list[Statement]]):
         super().__init__()
         self.source = source
         self.prac = prac
+        # statements that are read already, by the place of the `#` that stands for them
+        self._runs = plain
 
     def _at(self, meta: Meta) -> Span:
         return Span(self.source, meta.start_pos, meta.end_pos)
@@ -285,7 +244,7 @@ class _Builder(Transformer[Token, Any]):
         return self._named(head, operand.children[-1] if operand.data != "plain" else None, labels, span)
 
     def _named(self, name: Token, args: Any, labels: tuple[str, ...] | None, span: Span) -> Atom:
-        if name == "not" or (not args and name.lower() in _WORDS):
+        if name == "not" or (not args and name.lower() in WORDS):
             raise RuleError(f"{str(name)!r} is a word of the language and cannot name a predicate", span)
         return Atom(str(name), args or (), labels, span)
 
@@ -416,31 +375,34 @@ class _Builder(Transformer[Token, Any]):
     def iff(self, meta: Meta, children: list[Any]) -> Formula:
         return Iff(children[0], children[2], self._at(meta))
 
-    def include(self, children: list[Token]) -> Include:
+    # a statement comes as a list, because one `#` can stand for many
+    def include(self, children: list[Token]) -> list[Include]:
         path = children[0].split(None, 1)[1].strip()
-        return Include(path[1:-1], self._token(children[0]))
+        return [Include(path[1:-1], self._token(children[0]))]
 
-    def directive(self, children: list[Token]) -> None:
+    def directive(self, children: list[Token]) -> list[Statement]:
+        if children[0].start_pos in self._runs:
+            return self._runs[children[0].start_pos]
         word = re.match(r"#\w*", children[0])[0]  # type: ignore[index]
         raise RuleError(f"the directive {word} is not supported", self._token(children[0]), 'known: #include "file"')
 
     @v_args(meta=True)
-    def rule(self, meta: Meta, children: list[Any]) -> Statement:
+    def rule(self, meta: Meta, children: list[Any]) -> list[Statement]:
         weight, formula, dot = children
         if weight is not None and dot is not None:
             raise RuleError("a rule has a weight or a final '.', not both", self._at(meta),
                             "take the weight away for a hard rule, or the '.' for a soft one")
         if weight is None:
-            return Statement(formula, None, dot is not None, self._at(meta))
+            return [Statement(formula, None, dot is not None, self._at(meta))]
         span = self._token(weight)
-        return Statement(formula, evaluate_weight(str(weight), span), False, self._at(meta), span)
+        return [Statement(formula, evaluate_weight(str(weight), span), False, self._at(meta), span)]
 
     @v_args(meta=True)
-    def marked_declaration(self, meta: Meta, children: list[Any]) -> Statement:
+    def marked_declaration(self, meta: Meta, children: list[Any]) -> list[Statement]:
         star, word, name, args = children
         if word != "symmetric":
             raise RuleError(f"{word} {name}(...) is neither a rule nor a declaration", self._at(meta),
                             "write 'symmetric' before a symmetric predicate; functions are not supported, write "
                             "a predicate with a functional argument, such as motherOf(person, person!)")
         atom = self._named(name, args, None, Span(self.source, name.start_pos, meta.end_pos))
-        return Statement(atom, None, False, self._at(meta), word=word, closed_world=star is not None)
+        return [Statement(atom, None, False, self._at(meta), word=str(word), closed_world=star is not None)]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..errors import RuleError, Span, closest
-from .reader import Defined, Enclosed, Include, Marked, Starred, Statement
+from .grammar import Defined, Enclosed, Include, Marked, Starred, Statement, collector_paused
 from .syntax import (
     Atom,
     Constant,
@@ -50,15 +50,15 @@ class _VariableInfo:
 class _Types:
     """The constants seen so far, by type."""
 
-    declared: dict[str, Span] = field(default_factory=dict)
+    declared: dict[str, Span | None] = field(default_factory=dict)
     constants: dict[str, dict[str, None]] = field(default_factory=dict)
 
-    def use(self, constant: Constant, type_name: str) -> Constant:
+    def use(self, constant: Constant, type_name: str) -> None:
+        """Note that a constant is of a type."""
         known = self.constants.setdefault(type_name, {})
         if type_name in self.declared and constant.name not in known:
             raise unknown_constant(constant.name, type_name, known, constant.span)
         known[constant.name] = None
-        return replace(constant, type=type_name)
 
 
 def unknown_constant(name: str, type_name: str, known: Iterable[str], span: Span | None) -> RuleError:
@@ -78,6 +78,7 @@ def wrong_arity(predicate: Predicate, given: int, span: Span | None) -> RuleErro
                      f"{'is' if given == 1 else 'are'} given", span, f"it is declared as {predicate}")
 
 
+@collector_paused()
 def resolve(statements: Iterable[Statement | Include]) -> Theory:
     """Check the statements of all files together and build the theory."""
     types = _Types()
@@ -208,6 +209,14 @@ def _rules(statement: Statement, predicates: dict[str, Predicate], types: _Types
     return rules
 
 
+def resolve_formula(raw: Any, theory: Theory) -> Formula:
+    """Check one formula against a theory, all of whose predicates and constants are known already."""
+    if _count_starred(raw):
+        raise RuleError("'*' can stand only before an atom of a rule", raw.span)
+    known = {t.name: dict.fromkeys(t.constants) for t in theory.types}
+    return _Checker(dict(theory.predicate), _Types(dict.fromkeys(known), known), ()).check(raw)
+
+
 def _count_starred(formula: Any) -> int:
     formula = _plain(formula)
     if isinstance(formula, Starred):
@@ -223,49 +232,45 @@ class _Checker:
         self.types = types
         self.signs = list(signs)
         self.free: dict[str, _VariableInfo] = {}
-        # which variable each occurrence means; two variables of one name can stand in one rule
+        # which variable each occurrence means, by identity; two variables of one name can stand in one rule
         self.meaning: dict[int, _VariableInfo] = {}
         self.equalities: list[Equal] = []
         self.bound: list[_VariableInfo] = []
 
     def check(self, raw: Any) -> Formula:
-        formula = self._bind(raw, {})
+        self._bind(raw, {})
         self._type_equalities()
         for info in (*self.free.values(), *self.bound):
             if not info.type:
                 raise RuleError(f"variable {info.name!r} has no type", info.span, "use it in an atom, or take it away")
-        names = self._final_names()
-        return self._finish(formula, names)
+        self._rename()
+        return self._finish(raw)
 
-    def _bind(self, raw: Any, scope: dict[str, _VariableInfo]) -> Formula:
-        """Strip brackets, choose signs, check atoms and note what every variable occurrence means."""
+    def _bind(self, raw: Any, scope: dict[str, _VariableInfo]) -> None:
+        """Check atoms and note what every variable occurrence means."""
         raw = _plain(raw)
-        if isinstance(raw, Defined):
-            raise RuleError("a declaration cannot stand inside a rule", raw.span)
-        if isinstance(raw, Starred):
-            atom: Formula = self._bind(raw.atom, scope)
-            return atom if self.signs.pop(0) else Not(atom, raw.span)
         if isinstance(raw, Atom):
-            return self._bind_atom(raw, scope)
-        if isinstance(raw, Equal):
-            # fresh copies, because `meaning` is by identity
-            equal: Equal = replace(raw, left=replace(raw.left), right=replace(raw.right))
-            for side in (equal.left, equal.right):
+            self._bind_atom(raw, scope)
+        elif isinstance(raw, Defined):
+            raise RuleError("a declaration cannot stand inside a rule", raw.span)
+        elif isinstance(raw, Starred):
+            self._bind_atom(raw.atom, scope)
+        elif isinstance(raw, Equal):
+            for side in (raw.left, raw.right):
                 if isinstance(side, Variable):
                     self._occurrence(side, "", scope)
-            self.equalities.append(equal)
-            return equal
-        if not isinstance(raw, (Exists, Forall)):
-            return with_children(raw, [self._bind(child, scope) for child in children(raw)])
-        variables = tuple(replace(v) for v in raw.variables)
-        for variable in variables:
-            info = _VariableInfo(variable.name, span=variable.span)
-            self.bound.append(info)
-            self.meaning[id(variable)] = info
-        inner = {**scope, **{v.name: self.meaning[id(v)] for v in variables}}
-        return replace(raw, variables=variables, body=self._bind(raw.body, inner))
+            self.equalities.append(raw)
+        elif isinstance(raw, (Exists, Forall)):
+            for variable in raw.variables:
+                info = _VariableInfo(variable.name, span=variable.span)
+                self.bound.append(info)
+                self.meaning[id(variable)] = info
+            self._bind(raw.body, {**scope, **{v.name: self.meaning[id(v)] for v in raw.variables}})
+        else:
+            for child in children(raw):
+                self._bind(child, scope)
 
-    def _bind_atom(self, raw: Atom, scope: dict[str, _VariableInfo]) -> Atom:
+    def _bind_atom(self, raw: Atom, scope: dict[str, _VariableInfo]) -> None:
         predicate = self.predicates.get(raw.predicate)
         if predicate is None:
             raise unknown_predicate(raw.predicate, self.predicates, raw.span)
@@ -282,26 +287,23 @@ class _Checker:
                                 closest(label, predicate.labels or (), "label"))
         if raw.labels == ():
             raise RuleError("the set of labels is empty", raw.span)
-        args: list[Term] = []
         for arg, argument in zip(raw.args, predicate.arguments, strict=True):
             if isinstance(arg, Variable):
-                args.append(replace(arg))
-                self._occurrence(args[-1], argument.type, scope)
+                self._occurrence(arg, argument.type, scope)
             elif isinstance(arg, Constant):
-                args.append(self.types.use(arg, argument.type))
+                self.types.use(arg, argument.type)
             else:
                 raise RuleError(f"'{arg.name}{arg.mark}' can stand only in a declaration", arg.span)
-        labels = None if raw.labels is None else tuple(label for label in predicate.labels or () if label in raw.labels)
-        return replace(raw, args=tuple(args), labels=labels)
 
-    def _occurrence(self, variable: Term, type_name: str, scope: dict[str, _VariableInfo]) -> None:
-        assert isinstance(variable, Variable)
+    def _occurrence(self, variable: Variable, type_name: str, scope: dict[str, _VariableInfo]) -> None:
         info = scope.get(variable.name)
         if info is not None and variable.per_constant:
             raise RuleError(f"'+{variable.name}' is bound by a quantifier", variable.span,
                             "weights are per constant of a free variable")
         if info is None:
-            info = self.free.setdefault(variable.name, _VariableInfo(variable.name, span=variable.span))
+            info = self.free.get(variable.name)
+        if info is None:
+            info = self.free[variable.name] = _VariableInfo(variable.name, span=variable.span)
         self.meaning[id(variable)] = info
         self._set_type(info, type_name, variable.span)
 
@@ -326,36 +328,48 @@ class _Checker:
                 raise RuleError("both sides of this equality are constants", equal.span,
                                 "two names are two constants: it is true or false already")
 
-    def _final_names(self) -> dict[int, str]:
-        """Names that read back as variables: pracmln's ?X becomes x, unless x is taken."""
-        taken: set[str] = {info.name for info in (*self.free.values(), *self.bound)}
+    def _rename(self) -> None:
+        """Give names that read back as variables: pracmln's ?X becomes x, unless x is taken."""
+        infos = (*self.free.values(), *self.bound)
+        taken = {info.name for info in infos}
         renamed: dict[str, str] = {}
-        for name in sorted(taken):
-            new = name
-            if name[0].isupper():
-                new = name[0].lower() + name[1:]
-                # some letters have no small form that can start a name
-                new = new if len(new) == len(name) and not new[0].isupper() else f"_{name}"
-                while new in taken:
-                    new += "_"
+        for name in sorted(name for name in taken if name[0].isupper()):
+            new = name[0].lower() + name[1:]
+            # some letters have no small form that can start a name
+            new = new if len(new) == len(name) and not new[0].isupper() else f"_{name}"
+            while new in taken:
+                new += "_"
             taken.add(new)
             renamed[name] = new
-        return {id(info): renamed[info.name] for info in (*self.free.values(), *self.bound)}
+        for info in infos:
+            info.name = renamed.get(info.name, info.name)
 
-    def _finish(self, node: Formula, names: dict[int, str]) -> Formula:
-        def term(t: Term, type_name: str = "") -> Term:
-            if isinstance(t, Variable):
-                info = self.meaning[id(t)]
-                return replace(t, name=names[id(info)], type=info.type)
-            return t if t.type else self.types.use(t, type_name)
+    def _finish(self, raw: Any) -> Formula:
+        """The formula with types and final names, without brackets, and with signs for `*`."""
+        raw = _plain(raw)
+        if isinstance(raw, Atom):
+            predicate = self.predicates[raw.predicate]
+            labels = None if raw.labels is None else tuple(
+                label for label in predicate.labels or () if label in raw.labels)
+            return Atom(raw.predicate, tuple([self._term(arg, argument.type) for arg, argument
+                                              in zip(raw.args, predicate.arguments, strict=True)]), labels, raw.span)
+        if isinstance(raw, Starred):
+            atom = self._finish(raw.atom)
+            return atom if self.signs.pop(0) else Not(atom, raw.span)
+        if isinstance(raw, Equal):
+            type_name = next(self.meaning[id(s)].type for s in (raw.left, raw.right) if isinstance(s, Variable))
+            for side in (raw.left, raw.right):
+                if isinstance(side, Constant):
+                    self.types.use(side, type_name)
+            return Equal(self._term(raw.left, type_name), self._term(raw.right, type_name), raw.span)
+        if isinstance(raw, (Exists, Forall)):
+            variables = tuple(self._variable(v) for v in raw.variables)
+            return type(raw)(variables, self._finish(raw.body), raw.span)
+        return with_children(raw, [self._finish(child) for child in children(raw)])
 
-        if isinstance(node, Atom):
-            return replace(node, args=tuple(map(term, node.args)))
-        if isinstance(node, Equal):
-            type_name = next(self.meaning[id(s)].type for s in (node.left, node.right) if isinstance(s, Variable))
-            return replace(node, left=term(node.left, type_name), right=term(node.right, type_name))
-        if not isinstance(node, (Exists, Forall)):
-            return with_children(node, [self._finish(child, names) for child in children(node)])
-        variables = tuple(replace(v, name=names[id(self.meaning[id(v)])], type=self.meaning[id(v)].type)
-                          for v in node.variables)
-        return replace(node, variables=variables, body=self._finish(node.body, names))
+    def _term(self, term: Term, type_name: str) -> Term:
+        return self._variable(term) if isinstance(term, Variable) else Constant(term.name, type_name, term.span)
+
+    def _variable(self, variable: Variable) -> Variable:
+        info = self.meaning[id(variable)]
+        return Variable(info.name, info.type, variable.offset, variable.per_constant, variable.span)

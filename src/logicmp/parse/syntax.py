@@ -10,8 +10,9 @@ Spans do not count in comparisons: two formulas are equal if they say the same.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from ..errors import Span
 
@@ -165,17 +166,22 @@ def _operand(formula: Formula, at_least: int) -> str:
     return str(formula) if _BINDING[type(formula)] >= at_least else f"({formula})"
 
 
+# a table, because every stage asks this of every formula
+_CHILDREN: dict[type, Callable[[Any], tuple[Formula, ...]]] = {
+    And: lambda node: node.parts,
+    Or: lambda node: node.parts,
+    Not: lambda node: (node.body,),
+    Exists: lambda node: (node.body,),
+    Forall: lambda node: (node.body,),
+    Implies: lambda node: (node.premise, node.conclusion),
+    Iff: lambda node: (node.left, node.right),
+}
+
+
 def children(formula: Formula) -> tuple[Formula, ...]:
     """The formulas directly below this one."""
-    if isinstance(formula, (And, Or)):
-        return formula.parts
-    if isinstance(formula, (Not, Exists, Forall)):
-        return (formula.body,)
-    if isinstance(formula, Implies):
-        return (formula.premise, formula.conclusion)
-    if isinstance(formula, Iff):
-        return (formula.left, formula.right)
-    return ()
+    below = _CHILDREN.get(type(formula))
+    return () if below is None else below(formula)
 
 
 def depth(formula: Formula) -> int:
@@ -185,14 +191,15 @@ def depth(formula: Formula) -> int:
 
 def with_children(node: Formula, parts: Sequence[Formula]) -> Formula:
     """The same node over other formulas, given in the order of `children`."""
+    # constructors, because `replace` is several times slower
     if isinstance(node, (And, Or)):
-        return replace(node, parts=tuple(parts))
-    if isinstance(node, Implies):
-        return replace(node, premise=parts[0], conclusion=parts[1])
-    if isinstance(node, Iff):
-        return replace(node, left=parts[0], right=parts[1])
-    assert isinstance(node, (Not, Exists, Forall))
-    return replace(node, body=parts[0])
+        return type(node)(tuple(parts), node.span)
+    if isinstance(node, (Implies, Iff)):
+        return type(node)(parts[0], parts[1], node.span)
+    if isinstance(node, Not):
+        return Not(parts[0], node.span)
+    assert isinstance(node, (Exists, Forall))
+    return type(node)(node.variables, parts[0], node.span)
 
 
 def atoms(formula: Formula) -> Iterator[Atom | Equal]:
@@ -229,3 +236,32 @@ def free_variables(formula: Formula) -> dict[str, str]:
 
     walk(formula, frozenset())
     return found
+
+
+def put_constants(node: Formula, chosen: Mapping[str, int], constants: Mapping[str, Sequence[str]]) -> Formula:
+    """The formula with constants for free variables, each given by its place in its type; no `+` is left.
+
+    >>> x, y = Variable("x", "person"), Variable("y", "person")
+    >>> print(put_constants(Atom("Friends", (x, y)), {"x": 1}, {"person": ["Anna", "Bob"]}))
+    Friends(Bob, y)
+
+    Raises:
+        IndexError: an offset leads out of the type.
+    """
+    def term(t: Term) -> Term:
+        if not isinstance(t, Variable) or t.name not in chosen:
+            return replace(t, per_constant=False) if isinstance(t, Variable) else t
+        place = chosen[t.name] + t.offset
+        if place < 0:
+            raise IndexError(place)
+        return Constant(constants[t.type][place], t.type)
+
+    if isinstance(node, Atom):
+        return replace(node, args=tuple(map(term, node.args)))
+    if isinstance(node, Equal):
+        return replace(node, left=term(node.left), right=term(node.right))
+    if isinstance(node, (Exists, Forall)):
+        # a quantified variable hides a free one of its name
+        hidden = {v.name for v in node.variables}
+        chosen = {name: place for name, place in chosen.items() if name not in hidden}
+    return with_children(node, [put_constants(child, chosen, constants) for child in children(node)])

@@ -11,7 +11,7 @@ A theory is text first: `str(theory)` parses to an equal theory.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -177,8 +177,8 @@ class Theory:
         return {t.name: sizes.get(t.name, len(t.constants)) for t in self.types}
 
     @staticmethod
-    def from_file(path: str | Path, grammar: str = "auto") -> Theory:
-        """Read a .mln file, or a folder of ExpressGNN's with `predicates` and `rules`."""
+    def from_file(path: str | Path | Sequence[str | Path], grammar: str = "auto") -> Theory:
+        """Read a .mln file, a folder of ExpressGNN's with `predicates` and `rules`, or several of them together."""
         from .files import load_theory
 
         return load_theory(path, grammar)

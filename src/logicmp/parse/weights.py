@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import math
 import operator
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +25,8 @@ _CALLS: dict[str, Callable[..., float]] = {
 _BINARY: dict[type, Callable[[Any, Any], float]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
 }
+# a plain number, which needs no syntax tree; no leading zeros and no overflow
+_NUMBER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,15})(?:\.[0-9]*)?")
 
 
 def evaluate_weight(text: str, span: Span) -> float:
@@ -35,6 +38,8 @@ def evaluate_weight(text: str, span: Span) -> float:
     """
     if len(text) > 1000:
         raise RuleError("this weight is longer than 1000 characters", span)
+    if _NUMBER.fullmatch(text):
+        return float(text)
     try:
         value = float(_value(ast.parse(text.replace(" ", ""), mode="eval").body))
     except (SyntaxError, ValueError, ArithmeticError, TypeError, RecursionError, MemoryError) as cause:

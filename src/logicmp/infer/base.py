@@ -1,0 +1,283 @@
+"""What every method takes and gives: a problem, a solution, and the answers a user reads.
+
+Stage: ground, layer -> **infer** -> cli.
+
+    Problem(world, formulas)   ->   Method.solve   ->   Solution(log_odds)   ->   Marginals: {"Smokes(Anna)": 0.93}
+
+Log-odds are what is computed and ranked by: with large counts a probability is 1 in any precision long before the
+log-odds stop to differ.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import LogicMPError, closest
+from ..ground import World
+from ..normalize.expand import variable_ranges
+from ..parse.facts import PLAIN_FACT_CONSTANT
+from ..parse.query import Query
+from ..parse.syntax import PLAIN_LABEL, Atom, Variable, free_variables, put_constants, quoted
+from ..parse.theory import Predicate, Rule, Theory
+
+if TYPE_CHECKING:
+    import pandas
+
+# called with what is being done, how much of it is done, and how much there is
+Progress = Callable[[str, int, int], None]
+
+
+def silent(what: str, done: int, total: int) -> None:
+    """The progress of somebody who does not want to see it."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is asked of a method."""
+
+    world: World
+    # formulas asked for, each a rule of weight 0 with one weight for every binding of its variables: the expected count
+    # of such a weight is the probability that the formula holds
+    formulas: tuple[Rule, ...] = ()
+    semantics: str = "exact"
+    seed: int = 0
+    progress: Progress = silent
+
+
+@dataclass
+class Iteration:
+    """One line of a trace."""
+
+    number: int
+    elbo: float
+    # by rule, expected
+    violations: list[float]
+    change: float
+
+
+@dataclass
+class Solution:
+    """What a method found."""
+
+    # by predicate, log-odds of every atom (and label), infinite where it is decided
+    log_odds: dict[str, np.ndarray]
+    # for each formula asked for, log-odds by binding
+    formulas: list[np.ndarray] = field(default_factory=list)
+    log_partition: float | None = None
+    # a lower bound of it
+    elbo: float | None = None
+    # what the user should know: which part was solved how, what did not settle
+    notes: list[str] = field(default_factory=list)
+    trace: list[Iteration] = field(default_factory=list)
+
+
+@dataclass
+class Method(ABC):
+    """A way to answer; its options are the fields of the class."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def solve(self, problem: Problem) -> Solution:
+        """The log-odds of every unknown atom."""
+
+    @classmethod
+    def make(cls, options: Mapping[str, Any]) -> Method:
+        """The method with some options, unknown ones refused."""
+        known = [f.name for f in fields(cls)]
+        for name in options:
+            if name not in known:
+                raise LogicMPError(f"method {cls.name!r} has no option {name!r}", closest(name, known, "option"))
+        return cls(**options)
+
+
+def log_odds_of(p: np.ndarray, axis: int = -1) -> np.ndarray:
+    """The log-odds of each value of a categorical variable against all others together, exact near 0 and near 1.
+
+    >>> log_odds_of(np.array([0.5, 0.25, 0.25])).round(3).tolist()
+    [0.0, -1.099, -1.099]
+    """
+    p = np.moveaxis(p, axis, -1)
+    # the sum of the others as a sum, because 1 - p has no digits left near 1
+    before = np.concatenate([np.zeros_like(p[..., :1]), p.cumsum(-1)[..., :-1]], -1)
+    after = np.concatenate([p[..., ::-1].cumsum(-1)[..., ::-1][..., 1:], np.zeros_like(p[..., :1])], -1)
+    with np.errstate(divide="ignore"):
+        return np.moveaxis(np.log(p) - np.log(before + after), -1, axis)
+
+
+def atom_log_odds(predicate: Predicate, world: World, probabilities: np.ndarray) -> np.ndarray:
+    """Probabilities of the values of variables, [variables..., values], as log-odds in the predicate's own shape."""
+    odds = log_odds_of(probabilities)
+    if not predicate.is_categorical:
+        return odds[..., 1]
+    values = world.values[predicate.name]
+    if predicate.labels is not None:
+        return odds
+    if predicate.may_be_none:
+        odds = odds[..., :-1]
+    last = range(values.ndim - len(predicate.functional), values.ndim)
+    moved = np.moveaxis(values, predicate.functional, last)
+    return np.moveaxis(odds.reshape(moved.shape), last, predicate.functional)
+
+
+def with_evidence(world: World, log_odds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """What is observed is certain, whatever a method says of it."""
+    return {name: np.where(world.values[name] == 1, np.inf, np.where(world.values[name] == 0, -np.inf, odds))
+            for name, odds in log_odds.items()}
+
+
+def as_probability(log_odds: np.ndarray) -> np.ndarray:
+    """Strictly between 0 and 1 unless the atom is decided.
+
+    >>> as_probability(np.array([0.0, 800.0, np.inf])).tolist()
+    [0.5, 0.9999999999999999, 1.0]
+    """
+    finite = np.clip(log_odds, -700, 700)
+    inside = np.minimum(np.exp(finite - np.logaddexp(0, finite)), np.nextafter(1, 0))
+    return np.where(np.isinf(log_odds), log_odds > 0, inside)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The log-odds of everything that one query asks for, in one row."""
+
+    query: Query
+    theory: Theory
+    # the constants that each variable of the query stands for, by variable, in the order of the rows
+    bindings: Mapping[str, np.ndarray]
+    log_odds: np.ndarray
+
+    def texts(self) -> Iterator[str]:
+        """What is asked for, in the order of the rows: `Friends(Anna,Bob)`."""
+        types = free_variables(self.query.formula)
+        names = {v: [_shown(c) for c in self.theory.type[types[v]].constants] for v in self.bindings}
+        formula = self.query.formula
+        labels = self._labels()
+        if isinstance(formula, Atom):
+            n = len(self.log_odds) // len(labels)
+            columns = [[names[arg.name][i] for i in self.bindings[arg.name].tolist()]
+                       if isinstance(arg, Variable) else [_shown(arg.name)] * n for arg in formula.args]
+            for args in zip(*columns, strict=True) if columns else [()]:
+                atom = f"{formula.predicate}({','.join(args)})" if args else formula.predicate
+                yield from (atom + label for label in labels)
+            return
+        constants = {t.name: t.constants for t in self.theory.types}
+        places = [column.tolist() for column in self.bindings.values()]
+        for values in zip(*places, strict=True) if places else [()]:
+            yield str(put_constants(formula, dict(zip(self.bindings, values, strict=True)), constants))
+
+    def _labels(self) -> list[str]:
+        """What stands behind an atom of a multi-class predicate, one for each row of it."""
+        formula = self.query.formula
+        if isinstance(formula, Atom) and self.theory.predicate[formula.predicate].labels is not None:
+            known = formula.labels or self.theory.predicate[formula.predicate].labels or ()
+            return [f" = {quoted(label, PLAIN_LABEL)}" for label in known]
+        return [""]
+
+
+def _shown(constant: str) -> str:
+    return constant if PLAIN_FACT_CONSTANT.fullmatch(constant) else quoted(constant)
+
+
+class Marginals(Mapping[str, float]):
+    """The probability of everything asked for, by its text; a mapping, and more.
+
+    >>> from logicmp import infer
+    >>> infer("person = {Anna}\\nSmokes(person)\\n1 Smokes(x)", query="Smokes")["Smokes(Anna)"]
+    0.7310585786300049
+    """
+
+    def __init__(self, answers: Sequence[Answer], solution: Solution, world: World, method: str, semantics: str):
+        self.answers = list(answers)
+        self.solution = solution
+        self.world = world
+        self.method = method
+        self.semantics = semantics
+        self._index: dict[str, int] | None = None
+
+    @property
+    def log_odds(self) -> np.ndarray:
+        """In the order of iteration; infinite where an atom is decided."""
+        return np.concatenate([np.zeros(0), *(answer.log_odds for answer in self.answers)])
+
+    @property
+    def probabilities(self) -> np.ndarray:
+        return as_probability(self.log_odds)
+
+    @property
+    def log_partition(self) -> float | None:
+        """log Z where the method knows it."""
+        return self.solution.log_partition
+
+    @property
+    def notes(self) -> list[str]:
+        return [*self.world.warnings, *self.solution.notes]
+
+    def _places(self) -> dict[str, int]:
+        if self._index is None:
+            texts = (text for answer in self.answers for text in answer.texts())
+            self._index = {text: k for k, text in enumerate(texts)}
+        return self._index
+
+    def __getitem__(self, atom: str) -> float:
+        places = self._places()
+        place = places.get(atom, places.get(re.sub(r"\s*,\s*", ",", atom)))
+        if place is None:
+            raise KeyError(f"{atom!r} was not asked for; {closest(atom, list(places), 'answer')}")
+        return float(as_probability(self.log_odds[place : place + 1])[0])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places())
+
+    def __len__(self) -> int:
+        return len(self._places())
+
+    def __repr__(self) -> str:
+        return f"Marginals({len(self)} answers by {self.method})"
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A table with the columns atom, probability and log_odds."""
+        try:
+            import pandas
+        except ImportError:
+            raise LogicMPError("to_pandas needs pandas, which is not installed", "pip install pandas") from None
+        return pandas.DataFrame({"atom": [text for answer in self.answers for text in answer.texts()],
+                                 "probability": self.probabilities, "log_odds": self.log_odds})
+
+    def to_tensors(self) -> dict[str, Tensor]:
+        """The probabilities of all atoms of each predicate asked for, in the shape the layer has them."""
+        asked = {answer.query.formula.predicate: None for answer in self.answers
+                 if isinstance(answer.query.formula, Atom)}
+        return {name: torch.from_numpy(as_probability(self.solution.log_odds[name])) for name in asked}
+
+
+def answer(query: Query, solution: Solution, problem: Problem) -> Answer:
+    """Pick from a solution what a query asks for."""
+    theory, formula = problem.world.theory, query.formula
+    types = free_variables(formula)
+    if isinstance(formula, Atom) and query.is_atom:
+        shape = [len(theory.type[t].constants) for t in types.values()]
+        grid = dict(zip(types, (column.reshape(-1) for column in np.indices(shape)), strict=True))
+        n = int(np.prod(shape, dtype=np.int64))
+        places = tuple(grid[arg.name] if isinstance(arg, Variable) else np.full(n, theory.index(arg.type, arg.name))
+                       for arg in formula.args)
+        odds = solution.log_odds[formula.predicate][places]
+        labels = theory.predicate[formula.predicate].labels
+        if labels is not None:
+            odds = odds.reshape(n, len(labels))[:, [labels.index(label) for label in formula.labels or labels]]
+        return Answer(query, theory, grid, odds.reshape(-1))
+    k = [str(rule.formula) for rule in problem.formulas].index(str(query.as_rule().formula))
+    odds = solution.formulas[k]
+    ranges = variable_ranges(formula)
+    # only bindings for which i+1 and the like are constants
+    windows = [np.arange(-ranges[v].low, len(theory.type[t].constants) - ranges[v].high) for v, t in types.items()]
+    grid = dict(zip(types, (column.reshape(-1) for column in np.meshgrid(*windows, indexing="ij")), strict=True))
+    return Answer(query, theory, grid, odds[np.ix_(*windows)].reshape(-1) if types else odds.reshape(-1))

@@ -1,0 +1,99 @@
+"""What every method must do: answer for every atom, leave evidence alone, obey hard rules, repeat itself.
+
+    class TestGibbs(MethodBattery):
+        method, tolerance = "gibbs", 0.02
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from logicmp import Marginals, infer
+from logicmp.errors import LogicMPError
+
+SMOKERS = """\
+person = {Anna, Bob, Carl}
+Smokes(person)
+Cancer(person)
+Friends(person, person)
+
+1.5 Smokes(x) => Cancer(x)
+1.1 Friends(x, y) ^ Smokes(x) => Smokes(y)
+"""
+FACTS = "Friends(Anna, Bob)\nFriends(Bob, Carl)\nSmokes(Anna)\n!Cancer(Bob)"
+
+# name: theory, evidence, query, the exact answers where they are known in closed form
+CASES: dict[str, tuple[str, str, str, dict[str, float]]] = {
+    "one atom": ("p = {A}\nS(p)\n1 S(x)", "", "S", {"S(A)": 1 / (1 + np.exp(-1))}),
+    "nothing known": ("p = {A, B}\nS(p)\nT(p)\n1 S(x)", "", "T", {"T(A)": 0.5, "T(B)": 0.5}),
+    "soft evidence": ("p = {A, B}\nS(p)\n0 S(x)", "0.8 S(A)", "S", {"S(A)": 0.8, "S(B)": 0.5}),
+    "unknown in a closed predicate": ("p = {A, B}\nS(p)\nT(p)\n2 S(x) => T(x)", "?S(A)\n!T(A)\nT(B)", "S(x)",
+                                      {"S(A)": 1 / (1 + np.exp(2)), "S(B)": 0.5}),
+    "labels": ("p = {A, B}\nmood(p) in {Glad, Sad, Calm}\n1 mood(x) in {Glad}\n0 mood(x) in {Sad}", "mood(B) = Sad",
+               "mood", {"mood(A) = Glad": np.e / (2 + np.e), "mood(A) = Sad": 1 / (2 + np.e), "mood(B) = Sad": 1.0,
+                        "mood(B) = Calm": 0.0}),
+    "a value for each": ("p = {A, B}\nlives(p, p!)\n2 lives(x, x)", "", "lives",
+                         {"lives(A,A)": np.exp(2) / (1 + np.exp(2)), "lives(A,B)": 1 / (1 + np.exp(2))}),
+    "at most one": ("p = {A, B}\nlives(p, p?)\n0 lives(x, x)", "", "lives", {"lives(A,A)": 1 / 3, "lives(B,A)": 1 / 3}),
+}
+
+
+class MethodBattery:
+    """Inherit, and say which method and how near it must come."""
+
+    method: str
+    # largest difference from the truth where the truth is independent of the approximation
+    tolerance: float
+    options: Mapping[str, Any] = MappingProxyType({})
+
+    def infer(self, theory: str, evidence: str = "", query: Any = None, **options: Any) -> Marginals:
+        return infer(theory, evidence, query, method=self.method, **{**self.options, **options})
+
+    @pytest.mark.parametrize("case", list(CASES))
+    def test_independent_atoms_have_their_own_probability(self, case: str) -> None:
+        theory, facts, query, want = CASES[case]
+        got = self.infer(theory, facts, query)
+        for atom, p in want.items():
+            assert got[atom] == pytest.approx(p, abs=self.tolerance), atom
+
+    def test_evidence_comes_back_as_zero_and_one(self) -> None:
+        got = self.infer(SMOKERS, FACTS, ["Smokes", "Cancer", "Friends"])
+        assert (got["Smokes(Anna)"], got["Cancer(Bob)"], got["Friends(Anna,Bob)"]) == (1.0, 0.0, 1.0)
+
+    def test_what_is_not_decided_is_strictly_between_zero_and_one(self) -> None:
+        # log-odds of 800: 1 in every precision
+        got = self.infer("p = {A, B}\nS(p)\n800 S(x)", "", "S")
+        assert 0.99 < got["S(A)"] < 1
+
+    def test_every_atom_asked_for_is_answered(self) -> None:
+        got = self.infer(SMOKERS, FACTS, "Cancer, Smokes(x), Friends(x, Bob), Friends(x, x)")
+        assert list(got) == ["Cancer(Anna)", "Cancer(Bob)", "Cancer(Carl)", "Smokes(Anna)", "Smokes(Bob)",
+                             "Smokes(Carl)", "Friends(Anna,Bob)", "Friends(Bob,Bob)", "Friends(Carl,Bob)",
+                             "Friends(Anna,Anna)", "Friends(Carl,Carl)"]
+
+    def test_the_values_of_a_variable_sum_to_one(self) -> None:
+        got = self.infer("p = {A, B, C}\nlives(p, p!)\n1 lives(x, y) ^ lives(y, z) => lives(x, z)", "", "lives")
+        p = got.to_tensors()["lives"].numpy()
+        assert p.sum(1) == pytest.approx(np.ones(3), abs=1e-6)
+
+    def test_a_hard_conjunction_is_certain(self) -> None:
+        got = self.infer("p = {A}\nS(p)\nT(p)\nS(x) ^ T(x).", "", "S, T")
+        assert got["S(A)"] > 0.99
+        assert got["T(A)"] > 0.99
+
+    def test_the_same_seed_gives_the_same_answer(self) -> None:
+        one, two = (self.infer(SMOKERS, FACTS, "Smokes, Cancer", seed=3) for _ in range(2))
+        assert one.log_odds.tolist() == two.log_odds.tolist()
+
+    def test_a_theory_that_is_all_evidence_is_answered(self) -> None:
+        got = self.infer("p = {A}\nS(p)\n1 S(x)", "S(A)", "S, !S(x)")
+        assert dict(got) == {"S(A)": 1.0, "!S(A)": 0.0}
+
+    def test_an_unknown_option_is_refused_with_the_known_ones(self) -> None:
+        with pytest.raises(LogicMPError, match=f"method '{self.method}' has no option 'speed'"):
+            self.infer(SMOKERS, FACTS, "Smokes", speed=3)

@@ -1,0 +1,82 @@
+"""Queries: what each means, and what is said of those that mean nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from logicmp import LogicMPError, parse_theory
+from logicmp.parse.query import parse_queries
+
+THEORY = parse_theory("""\
+person = {Anna, Bob, "carl"}
+Smokes(person)
+Friends(person, person)
+mood(person) in {Glad, Sad}
+Rain
+
+1 Smokes(x)
+""")
+
+
+@pytest.mark.parametrize("text, expected", [
+    ("Smokes", ["Smokes(x1)"]),
+    ("Rain, Smokes(Anna)", ["Rain", "Smokes(Anna)"]),
+    # blanks and newlines separate nothing inside brackets
+    ("Friends(x, Bob),Friends( Anna , y )", ["Friends(x, Bob)", "Friends(Anna, y)"]),
+    # a file of queries: one to a line, with comments
+    ("Smokes(Anna) // why\nRain\n\n// nothing\nSmokes(Bob)", ["Smokes(Anna)", "Rain", "Smokes(Bob)"]),
+    # a constant in lower case is that constant, because the database has it
+    ("Smokes(carl)", ['Smokes("carl")']),
+    ("Smokes(who)", ["Smokes(who)"]),
+    # a multi-class predicate is asked for all its labels, or for some
+    ("mood", ["mood(x1)"]),
+    ("mood(Bob)", ["mood(Bob)"]),
+    ("mood(x) = Sad", ["mood(x) in {Sad}"]),
+    # formulas
+    ("Smokes(x) => Rain, !Rain", ["Smokes(x) => Rain", "!Rain"]),
+    ("(Smokes(x) v Rain)", ["Smokes(x) v Rain"]),
+    ("EXIST y Friends(x, y)", ["EXIST y (Friends(x, y))"]),
+    ("x != y ^ Friends(x, y)", ["x != y ^ Friends(x, y)"]),
+])
+def test_query_means(text: str, expected: list[str]) -> None:
+    assert [str(query.formula) for query in parse_queries(text, THEORY)] == expected
+
+
+@pytest.mark.parametrize("text, message", [
+    ("", "no query is given\nhint: ask for predicates: Smokes, Friends, mood, Rain"),
+    ("Smoke", """\
+predicate 'Smoke' is used but not declared
+ --> <query>:1:1
+1 | Smoke
+  | ^^^^^
+hint: did you mean 'Smokes'?"""),
+    ("Smokes(Ana)", """\
+'Ana' is not a constant of type 'person'
+ --> <query>:1:8
+1 | Smokes(Ana)
+  |        ^^^
+hint: did you mean 'Anna'?"""),
+    ("Friends(x)", """\
+Friends has 2 arguments, but 1 is given
+ --> <query>:1:1
+1 | Friends(x)
+  | ^^^^^^^^^^
+hint: it is declared as Friends(person, person)"""),
+    ("2 Smokes(x)", "'2 Smokes(x)' is not a query\nhint: ask for a predicate, an atom or a formula, without a weight"),
+    ("Smokes(x).", "'Smokes(x).' is not a query\nhint: ask for a predicate, an atom or a formula, without a weight"),
+    ("mood(x) = Angry", """\
+'Angry' is not a label of mood
+ --> <query>:1:1
+1 | mood(x) = Angry
+  | ^^^^^^^^^^^^^^^
+hint: declared labels: Glad, Sad"""),
+    ("*Smokes(x)", """\
+'*' can stand only before an atom of a rule
+ --> <query>:1:1
+1 | *Smokes(x)
+  | ^^^^^^^^^^"""),
+])
+def test_wrong_query_is_refused(text: str, message: str) -> None:
+    with pytest.raises(LogicMPError) as caught:
+        parse_queries(text, THEORY)
+    assert str(caught.value) == message
