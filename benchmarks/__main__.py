@@ -1,4 +1,4 @@
-"""The command line: run cases, list them, compare two runs."""
+"""The command line: run cases, list them, compare two runs, compare inference methods."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    commands = parser.add_subparsers(required=True, metavar="run | list | compare")
+    commands = parser.add_subparsers(required=True, metavar="run | list | compare | methods")
     run = commands.add_parser("run", help="measure cases, all of them if none is named",
                               epilog="example: python -m benchmarks run forward backward --n 128 512 --json new.json")
     run.add_argument("cases", nargs="*", metavar="CASE")
@@ -41,6 +41,17 @@ def _parser() -> argparse.ArgumentParser:
     compare.add_argument("old", type=Path)
     compare.add_argument("new", type=Path)
     compare.set_defaults(action=_compare)
+    methods = commands.add_parser("methods", help="errors of inference methods against published probabilities",
+                                  epilog="example: python -m benchmarks methods --methods mean-field,exact")
+    methods.add_argument("--data", type=Path, metavar="DIR", help="the folder with mln/ (default: $LOGICMP_DATA)")
+    methods.add_argument("--methods", default="", metavar="M,M", help="which methods (default: all there are)")
+    methods.add_argument("--cases", nargs="+", default=[], metavar="CASE",
+                         help="cases whose name contains one of these (default: all)")
+    methods.add_argument("--seconds-limit", type=float, default=60.0, metavar="S",
+                         help="stop a method after so many seconds on one case (default: 60)")
+    methods.add_argument("--seed", type=int, default=0, metavar="N", help="for everything random (default: 0)")
+    methods.add_argument("--json", type=Path, metavar="FILE", help="write errors and seconds there")
+    methods.set_defaults(action=_methods)
     return parser
 
 
@@ -77,6 +88,21 @@ def _compare(chosen: argparse.Namespace) -> int:
     from .report import compare
 
     print(compare(_read(chosen.old), _read(chosen.new)), end="")
+    return 0
+
+
+def _methods(chosen: argparse.Namespace) -> int:
+    from .measure import machine
+    from .methods import as_json, as_markdown, chosen_methods, find_published, run_methods
+
+    methods = chosen_methods(chosen.methods)
+    console = Console(stderr=True)
+    outcomes = run_methods(find_published(chosen.data, chosen.cases), methods, chosen.seed, chosen.seconds_limit,
+                           lambda text: console.print(text, style="dim", highlight=False))
+    if chosen.json:
+        run = {"machine": machine(), "seed": chosen.seed, "cases": as_json(outcomes)}
+        chosen.json.write_text(json.dumps(run, indent=1) + "\n")
+    print(as_markdown(outcomes, methods))
     return 0
 
 

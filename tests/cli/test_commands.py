@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 from conftest import ROOT
+from shell import Ended, Shell
 from typer.main import get_command
 
-from logicmp.cli import app, main
+from logicmp.cli import app
 
 COMMANDS = list(get_command(app).commands)  # type: ignore[attr-defined]
 SMOKING = """\
@@ -26,34 +25,6 @@ Rain
 1.5 Smokes(x) ^ Friends(x, y) => Smokes(y)
 Smokes(x) <=> Cancer(x).
 """
-
-
-class Ended(NamedTuple):
-    status: int
-    out: str
-    err: str
-
-
-class Shell:
-    """Runs the program in a folder of its own, in this process."""
-
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-        self.folder, self.monkeypatch, self.capsys = folder, monkeypatch, capsys
-        monkeypatch.chdir(folder)
-        monkeypatch.setenv("COLUMNS", "80")
-
-    def write(self, name: str, text: str) -> None:
-        (self.folder / name).write_text(text, encoding="utf-8")
-
-    def __call__(self, *words: str, stdin: str = "") -> Ended:
-        self.monkeypatch.setattr("sys.argv", ["logicmp", *words])
-        self.monkeypatch.setattr("sys.stdin", io.StringIO(stdin))
-        status = 0
-        try:
-            main()
-        except SystemExit as end:
-            status = end.code if isinstance(end.code, int) else int(end.code is not None)
-        return Ended(status, *self.capsys.readouterr())
 
 
 @pytest.fixture

@@ -64,6 +64,12 @@ def test_a_table_has_a_row_for_each_answer() -> None:
     assert table.log_odds.iloc[1] == -np.inf
 
 
+def test_a_predicate_in_a_formula_is_asked_for_and_so_left_open() -> None:
+    got = infer(SMOKERS, FACTS, "Smokes(x) => Cancer(x)")
+    assert {name for name, why in got.world.closed.items() if why} == {"Friends"}
+    assert 0 < got["Smokes(Anna) => Cancer(Anna)"] < 1
+
+
 def test_without_a_query_every_open_predicate_is_answered() -> None:
     assert list(infer(SMOKERS, "Friends(Anna, Bob)\nSmokes(Carl)")) == [f"Cancer({p})" for p in ("Anna", "Bob", "Carl")]
 

@@ -64,8 +64,7 @@ def infer(theory: Theory | str, evidence: Evidence | str | None = None, query: s
     elif evidence.theory.rules != theory.rules:
         raise LogicMPError("the evidence was read for another theory", "read it with Evidence.from_file(path, theory)")
     queries = _queries(query, evidence.theory)
-    asked = [q.formula.predicate for q in queries if q.is_atom]  # type: ignore[union-attr]
-    known = build_world(evidence, asked, world, closed, opened)
+    known = build_world(evidence, {name for q in queries for name in q.predicates}, world, closed, opened)
     if query is None:
         queries = _queries([name for name, why in known.closed.items() if not why], evidence.theory)
     formulas = {str(rule.formula): rule for rule in (q.as_rule() for q in queries if not q.is_atom)}

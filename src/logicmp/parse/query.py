@@ -16,7 +16,7 @@ from typing import Any
 from ..errors import LogicMPError, RuleError, Source, closest
 from .reader import Enclosed, Statement, read_statements
 from .resolve import resolve_formula, unknown_predicate, wrong_arity
-from .syntax import Atom, Constant, Equal, Formula, Variable, children, free_variables, terms, with_children
+from .syntax import Atom, Constant, Equal, Formula, Variable, atoms, children, free_variables, terms, with_children
 from .theory import Rule, Theory
 
 _PIECES = re.compile(r'"(?:[^"\\\n]|\\[^\n])*"|//[^\n]*|[()\[\]{},\n]')
@@ -34,6 +34,11 @@ class Query:
     def is_atom(self) -> bool:
         """Whether atoms are asked for, and not whether a formula holds."""
         return isinstance(self.formula, Atom)
+
+    @property
+    def predicates(self) -> set[str]:
+        """The predicates asked for, in a formula all that it names: what the conventions leave open."""
+        return {leaf.predicate for leaf in atoms(self.formula) if isinstance(leaf, Atom)}
 
     def as_rule(self) -> Rule:
         """The formula as a rule of weight 0 with a weight of its own for each binding of its variables."""

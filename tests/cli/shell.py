@@ -1,0 +1,39 @@
+"""The program as a user meets it: run in a folder of its own, with what it prints where and how it ends."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from logicmp.cli import main
+
+
+class Ended(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+class Shell:
+    """Runs the program in a folder of its own, in this process."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+        self.folder, self.monkeypatch, self.capsys = folder, monkeypatch, capsys
+        monkeypatch.chdir(folder)
+        monkeypatch.setenv("COLUMNS", "80")
+
+    def write(self, name: str, text: str) -> None:
+        (self.folder / name).write_text(text, encoding="utf-8")
+
+    def __call__(self, *words: str, stdin: str = "") -> Ended:
+        self.monkeypatch.setattr("sys.argv", ["logicmp", *words])
+        self.monkeypatch.setattr("sys.stdin", io.StringIO(stdin))
+        status = 0
+        try:
+            main()
+        except SystemExit as end:
+            status = end.code if isinstance(end.code, int) else int(end.code is not None)
+        return Ended(status, *self.capsys.readouterr())

@@ -1,0 +1,187 @@
+"""`logicmp infer` as a user meets it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from shell import Shell
+
+MODEL = """\
+person = {Anna, Bob, Carl}
+Smokes(person)
+Cancer(person)
+Friends(person, person)
+
+1.5 Smokes(x) => Cancer(x)
+1.1 Friends(x, y) ^ Smokes(x) => Smokes(y)
+!Friends(x, x).
+"""
+FACTS = "Friends(Anna, Bob)\nFriends(Bob, Carl)\nSmokes(Anna)\n"
+QUERY = ("infer", "-i", "model.mln", "-e", "facts.db", "-q", "Smokes,Cancer(Bob)")
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
+    shell = Shell(tmp_path, monkeypatch, capsys)
+    shell.write("model.mln", MODEL)
+    shell.write("facts.db", FACTS)
+    return shell
+
+
+def test_answers_are_on_stdout_as_alchemy_writes_them_and_the_rest_on_stderr(shell: Shell) -> None:
+    status, out, err = shell(*QUERY)
+    assert status == 0
+    # the numbers are those of the oracle
+    assert out == "Smokes(Anna) 1\nSmokes(Bob) 0.518465\nSmokes(Carl) 0.518465\nCancer(Bob) 0.664651\n"
+    assert err == """\
+3 predicates, 3 rules, 3 facts
+closed world: Friends (it has facts)
+open world:   Smokes, Cancer
+semantics: exact; method: auto
+exact on all 2 components
+log Z = 16.0956895
+"""
+
+
+def test_quiet_says_nothing_but_the_answers(shell: Shell) -> None:
+    assert shell(*QUERY, "--quiet").err == ""
+
+
+def test_json_has_what_the_numbers_mean(shell: Shell) -> None:
+    found = json.loads(shell(*QUERY, "--format", "json", "-m", "exact", "--check").out)
+    assert found["method"] == "exact"
+    assert found["closed_world"] == {"Friends": "it has facts"}
+    assert found["marginals"][0] == {"atom": "Smokes(Anna)", "probability": 1.0, "log_odds": None, "decided": True}
+    assert found["marginals"][1]["log_odds"] == pytest.approx(np.log(0.518465 / 0.481535), abs=1e-5)
+    assert found["check"]["largest"] == pytest.approx(0.02, abs=0.02)
+
+
+def test_csv_has_a_header_and_quotes_what_needs_it(shell: Shell) -> None:
+    out = shell("infer", "-i", "model.mln", "-e", "facts.db", "-q", "Friends(Anna, x)", "--format", "csv").out
+    assert list(csv.reader(io.StringIO(out))) == [
+        # Smokes has facts and is not asked for: Carl does not smoke
+        ["atom", "probability", "log_odds"], ["Friends(Anna,Anna)", "0", "-inf"], ["Friends(Anna,Bob)", "1", "inf"],
+        ["Friends(Anna,Carl)", "0.24974", "-1.1"]]
+
+
+def test_a_result_file_is_written_and_named(shell: Shell) -> None:
+    status, out, err = shell(*QUERY, "-r", "out.txt")
+    assert (status, out) == (0, "")
+    assert err.endswith("4 answers in out.txt\n")
+    assert (shell.folder / "out.txt").read_text() == shell(*QUERY).out
+
+
+def test_several_files_and_stdin_and_a_file_of_queries(shell: Shell) -> None:
+    shell.write("types.mln", "\n".join(MODEL.split("\n")[:4]))
+    shell.write("rules.mln", "\n".join(MODEL.split("\n")[5:]))
+    shell.write("queries", "Smokes // all of them\nCancer(Bob)\n")
+    found = shell("infer", "-i", "types.mln", "-i", "rules.mln", "-e", "-", "-f", "queries", stdin=FACTS)
+    assert found.out == shell(*QUERY).out
+
+
+def test_worlds_are_chosen_by_flag_and_printed(shell: Shell) -> None:
+    err = shell(*QUERY, "--world", "open").err
+    assert "closed world: none\nopen world:   Smokes, Cancer, Friends\n" in err
+    err = shell(*QUERY, "-cw", "Smokes", "-ow", "Friends").err
+    assert "closed world: Smokes (as asked)\nopen world:   Cancer, Friends\n" in err
+
+
+def test_semantics_make_a_difference_where_a_formula_has_clauses(shell: Shell) -> None:
+    shell.write("iff.mln", "p = {A}\nS(p)\nT(p)\n2 S(x) <=> T(x)\n1 S(x)")
+    found = [shell("infer", "-i", "iff.mln", "-q", "T", "--semantics", name).out for name in ("exact", "alchemy")]
+    e = np.e
+    want = [(e**3 + 1) / (e**3 + e**2 + e + 1), (e**3 + e) / (e**3 + 2 * e**2 + e)]
+    assert found == [f"T(A) {p:.6g}\n" for p in want]
+
+
+def test_exactly_so_many_updates(shell: Shell) -> None:
+    words = (*QUERY, "-m", "mean-field", "--iterations", "5", "--damping", "0", "--tolerance", "0", "--trace", "t.csv")
+    assert shell(*words).status == 0
+    rows = list(csv.DictReader((shell.folder / "t.csv").open()))
+    assert [row["iteration"] for row in rows] == ["0", "1", "2", "3", "4", "5"]
+    assert list(rows[0]) == ["iteration", "elbo", "change", "1.5 Smokes(x) => Cancer(x)",
+                             "1.1 Friends(x, y) ^ Smokes(x) => Smokes(y)", "!Friends(x, x)."]
+
+
+def test_a_plot_is_a_picture(shell: Shell) -> None:
+    status, _, err = shell(*QUERY, "-m", "mean-field", "--plot", "run.png")
+    assert status == 0
+    assert err.endswith("plot in run.png\n")
+    assert (shell.folder / "run.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_check_says_how_far_mean_field_is_off(shell: Shell) -> None:
+    err = shell(*QUERY, "--check").err
+    assert "check: mean field is off by 0.0" in err
+    assert "in the mean over 4 answers\n" in err
+
+
+def test_unweighted_rules_are_pointed_out(shell: Shell) -> None:
+    shell.write("bare.mln", "p = {A}\nS(p)\nT(p)\nS(x) => T(x)")
+    assert "1 rule without a weight: taken as 1 (logicmp learn finds weights)\n" in shell(
+        "infer", "-i", "bare.mln", "-q", "S").err
+
+
+def test_repeated_facts_are_a_warning(shell: Shell) -> None:
+    shell.write("more.db", "Friends(Anna, Bob)")
+    err = shell(*QUERY, "-e", "more.db").err
+    assert err.startswith("warning: more.db: 1 fact of Friends is given again, first on line 1\n")
+
+
+@pytest.mark.parametrize("words, message", [
+    (["-i", "model.mln", "-e", "fcts.db"],
+     "error: cannot read 'fcts.db': No such file or directory\nhint: did you mean 'facts.db'?\n"),
+    (["-i", "model.mln", "-q", "Smoke"], """\
+error: predicate 'Smoke' is used but not declared
+ --> <query>:1:1
+1 | Smoke
+  | ^^^^^
+hint: did you mean 'Smokes'?
+"""),
+    (["-i", "model.mln", "-m", "gibs"], "error: unknown method 'gibs'\nhint: "),
+    (["-i", "model.mln", "-m", "exact", "--damping", "0.1"], "error: method 'exact' has no option 'damping'\nhint: "),
+    (["-i", "model.mln", "-r", "no/where"], "error: cannot write 'no/where': there is no folder 'no'\n"),
+    (["-i", "-", "-e", "-"], "error: standard input ('-') can be read only once\n"),
+    (["-i", "model.mln", "--plot", "run.doc"],
+     "error: cannot draw 'run.doc'\nhint: the name ends in .png, .svg, .pdf\n"),
+    (["-i", "model.mln", "-q", "Smokes", "--trace", "t.csv"],
+     "error: there are no iterations to trace: all was solved exactly\nhint: use -m mean-field\n"),
+])
+def test_what_cannot_be_answered_is_an_error(shell: Shell, words: list[str], message: str) -> None:
+    status, out, err = shell("infer", *words)
+    assert (status, out) == (1, "")
+    assert message in err
+    assert sorted(path.name for path in shell.folder.iterdir()) == ["facts.db", "model.mln"]
+
+
+def test_contradicting_facts_are_shown_with_both_lines(shell: Shell) -> None:
+    shell.write("more.db", "\n!Smokes(Anna)")
+    assert shell(*QUERY, "-e", "more.db").err == """\
+error: Smokes(Anna) is given two different values
+ --> facts.db:3:1
+3 | Smokes(Anna)
+  | ^^^^^^^^^^^^
+ --> more.db:2:1
+2 | !Smokes(Anna)
+  | ^^^^^^^^^^^^^
+"""
+
+
+def test_an_interrupted_run_leaves_no_half_written_file(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    from logicmp.layer import LogicMP
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(LogicMP, "run", interrupted)
+    shell.write("out.txt", "from before")
+    status, out, err = shell(*QUERY, "-m", "mean-field", "-r", "out.txt")
+    assert (status, out) == (130, "")
+    assert "Traceback" not in err
+    assert sorted(path.name for path in shell.folder.iterdir()) == ["facts.db", "model.mln", "out.txt"]
+    assert (shell.folder / "out.txt").read_text() == "from before"
