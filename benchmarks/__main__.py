@@ -58,7 +58,8 @@ def _parser() -> argparse.ArgumentParser:
 def _run(chosen: argparse.Namespace) -> int:
     import torch
 
-    from .cases import Options, find_cases
+    from .case import Options
+    from .cases import find_cases
     from .report import run_cases, show
 
     if chosen.repeat < 1 or any(n < 1 for n in chosen.n):

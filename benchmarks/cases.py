@@ -3,123 +3,35 @@
     forward       transitivity, forward                      layer beside the paper's listing and bare products
     ...
     loading       files of 20,000 rules and 160,000 facts    load_theory, load_facts beside regular expressions
+    infer         the five splits of UW-CSE                  marginals from files, in one process and by the command
 
-A case makes tasks, one per setting. A task has sides that are measured in turns, a check that the sides which compute
-the same thing agree (in float64), and ratios with the bar that each has to meet. The bars are those of 2 CPU cores in
-float32; at other sizes a ratio is shown without one.
+The bars are those of 2 CPU cores in float32; at other sizes a ratio is shown without one. What a case is made of stands
+in `case.py`, the cases that start from files in `files.py`.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import torch
 from torch import Tensor
 
 from logicmp import LogicMP, LogicMPError, Theory, parse_facts, parse_theory
 from logicmp.execute.dense import State
-from logicmp.parse import load_facts, load_theory
 
-from .baselines import (
-    EinsumPerImplication,
-    matrix_products,
-    paper_code,
-    regex_facts,
-    regex_rules,
-    two_channels,
-)
+from .baselines import EinsumPerImplication, matrix_products, paper_code, two_channels
+from .case import Case, Options, Ratio, Task, Unavailable
+from .files import infer_tasks, loading_tasks
 from .measure import Side, interleave, median
 
 ITERATIONS = 5
 TRANSITIVITY = "1 C(a,b) ^ C(b,c) => C(a,c)"
 SYMMETRIC = f"symmetric C(token, token)\n{TRANSITIVITY}"
-# relative to the largest value, in float64
-TOLERANCE = 1e-9
 EXACT, PAPER, LISTING, PRODUCTS, EINSUM = "layer", "layer, paper semantics", "paper's listing", "products", "einsum"
-
-
-class Disagreement(Exception):
-    """Two sides that should compute the same thing do not: there is nothing to time."""
-
-
-class Unavailable(Exception):
-    """The case needs something that is not there."""
-
-
-@dataclass(frozen=True)
-class Ratio:
-    """How one side compares with another: so many times faster, or at most so many times as much."""
-
-    of: str
-    beside: str
-    at_least: float | None = None
-    at_most: float | None = None
-    # shown as the side's share of the other, not as a speed-up
-    is_share: bool = False
-
-    def value(self, medians: Mapping[str, float]) -> float:
-        one, other = medians[self.of], medians[self.beside]
-        return one / other if self.is_share else other / one
-
-    def is_met(self, value: float) -> bool | None:
-        if self.at_least is not None:
-            return value >= self.at_least
-        return None if self.at_most is None else value <= self.at_most
-
-    @property
-    def bar(self) -> str:
-        if self.at_least is not None:
-            return f">= {self.at_least:g}x"
-        return "" if self.at_most is None else f"<= {self.at_most:g}x"
-
-
-@dataclass(frozen=True)
-class Task:
-    """One setting of a case, ready to be measured."""
-
-    setting: str
-    sides: Mapping[str, Side]
-    # the worst relative difference between sides that should agree
-    check: Callable[[], float]
-    ratios: tuple[Ratio, ...]
-    # what is measured: "time" or "memory"
-    measures: str = "time"
-    # further things to say, from the medians
-    notes: Callable[[Mapping[str, float]], dict[str, str]] = field(default=lambda medians: {})
-
-
-@dataclass(frozen=True)
-class Options:
-    """What the command line chose: sizes instead of a case's own, and where the data sets are."""
-
-    n: tuple[int, ...] = ()
-    data: Path | None = None
-
-    @property
-    def data_folder(self) -> Path:
-        chosen = self.data or os.environ.get("LOGICMP_DATA")
-        if not chosen:
-            raise Unavailable("needs the data sets: give --data, or set LOGICMP_DATA, to the folder with relational/")
-        return Path(chosen)
-
-
-@dataclass(frozen=True)
-class Case:
-    name: str
-    about: str
-    # the sizes it runs at unless the command line says otherwise
-    n: tuple[int, ...]
-    make: Callable[[int, Options], Iterator[Task]]
-
-    def tasks(self, options: Options) -> Iterator[Task]:
-        for n in (options.n if options.n and self.n else self.n) or (0,):
-            yield from self.make(n, options)
 
 
 # transitivity
@@ -329,47 +241,6 @@ def _relational_notes(layers: Mapping[str, _Iteration], einsum: EinsumPerImplica
     return notes
 
 
-# loading
-
-# 160,000 facts, 3.5 MB, to 20,000 rules
-FACTS_PER_RULE = 8
-
-
-def theory_text(n_rules: int) -> str:
-    """A theory of many rules over a hundred predicates, in the forms that files have."""
-    declared = [f"P{k}(person, person)" for k in range(50)] + [f"Q{k}(person)" for k in range(50)]
-    forms = ("{w} P{i}(x, y) ^ P{j}(y, z) => P{k}(x, z)", "{w} !P{i}(x, y) v Q{j}(x) v !Q{k}(y)",
-             "{w} Q{i}(x) ^ P{j}(x, y) => Q{k}(y)", "{w} !Q{i}(x) v P{j}(x, Anna{k})")
-    rules = [forms[r % 4].format(w=f"{1 + r % 9}.5", i=r % 50, j=r // 3 % 50, k=r // 7 % 50) for r in range(n_rules)]
-    return "\n".join([*declared, *rules, ""])
-
-
-def facts_text(n_facts: int) -> str:
-    """As many different facts, one in ten negative."""
-    return "\n".join(f"{'!' if f % 10 == 0 else ''}P{f % 50}(Anna{f // 50 % 1000}, Bob{f // 50_000})"
-                     for f in range(n_facts))
-
-
-def _loading(n: int, options: Options) -> Iterator[Task]:
-    with TemporaryDirectory() as folder:
-        rules, facts = Path(folder) / "long.mln", Path(folder) / "long.db"
-        rules.write_text(theory_text(n))
-        yield Task(f"{n} rules", {"load_theory": partial(load_theory, rules),
-                                  "regex": lambda: regex_rules(rules.read_text())},
-                   lambda: float(len(load_theory(rules).rules) - len(regex_rules(rules.read_text()))),
-                   (Ratio("load_theory", "regex", is_share=True),),
-                   notes=lambda medians: {"rules per second": f"{n / medians['load_theory']:.3g}"})
-        n_facts = FACTS_PER_RULE * n
-        facts.write_text(facts_text(n_facts))
-        theory = parse_theory(theory_text(4))
-        yield Task(f"{n_facts} facts", {"load_facts": partial(load_facts, facts, theory),
-                                        "regex": lambda: regex_facts(facts.read_text())},
-                   lambda: float(len(load_facts(facts, theory))
-                                 - sum(map(len, regex_facts(facts.read_text()).values()))),
-                   (Ratio("load_facts", "regex", is_share=True),),
-                   notes=lambda medians: {"facts per second": f"{n_facts / medians['load_facts']:.3g}"})
-
-
 CASES = {case.name: case for case in (
     Case("forward", "transitivity, forward, beside the paper's listing and 3 bare products an iteration", (512,),
          partial(_transitivity, gradients=False, batches=(1, 4), faster={512: 2.7, 128: 5}, within={512: 1.2})),
@@ -387,7 +258,8 @@ CASES = {case.name: case for case in (
     Case("evidence", "the same with only the query predicates latent; einsum for the implications into them", (),
          partial(_relational, closed=True, bars={"uw_cse/ai": 4, "cora/S1": 1.5})),
     Case("loading", "a file of many rules and one of many facts, beside regular expressions that check nothing",
-         (20_000,), _loading),
+         (20_000,), loading_tasks),
+    Case("infer", "marginals of advisedBy in the splits of UW-CSE, from files, closed and open world", (), infer_tasks),
 )}
 
 

@@ -65,7 +65,7 @@ def find_published(data: Path | None, names: Sequence[str] = ()) -> list[Publish
                            "query.txt and expected.json")
     root = Path(chosen) / "mln"
     folders = sorted(path.parent for path in root.glob("*/expected.json"))
-    about = {folder: json.loads((folder / "expected.json").read_text(encoding="utf-8")) for folder in folders}
+    about = {folder: _expected(folder / "expected.json") for folder in folders}
     exact = [folder for folder in folders if about[folder].get("status") == "exact"]
     if not exact:
         raise LogicMPError(f"there is no case with exact answers in {str(root)!r}",
@@ -75,6 +75,13 @@ def find_published(data: Path | None, names: Sequence[str] = ()) -> list[Publish
             raise LogicMPError(f"there is no case {name!r}", f"cases: {', '.join(folder.name for folder in exact)}")
     return [_load(folder, about[folder]) for folder in exact
             if not names or any(name in folder.name for name in names)]
+
+
+def _expected(path: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except ValueError as cause:
+        raise LogicMPError(f"cannot read {str(path)!r}: {cause}") from None
 
 
 def _load(folder: Path, expected: Mapping[str, Any]) -> PublishedCase:

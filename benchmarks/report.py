@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from .cases import TOLERANCE, Case, Disagreement, Options, Task, Unavailable
+from .case import TOLERANCE, Case, Disagreement, Options, Task, Unavailable
 from .measure import interleave, machine, median, peak_memory
 
 # a change smaller than this, in percent, is what two runs of the same code differ by

@@ -12,26 +12,31 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks import measure, report
+from benchmarks import files, measure, methods, report
 from benchmarks.__main__ import main
 from benchmarks.baselines import EinsumPerImplication, paper_code, regex_facts, regex_rules, two_channels
-from benchmarks.cases import CASES, Case, Ratio, Task, facts_text, load_data_set, theory_text
-from logicmp import LogicMP, parse_facts, parse_theory
+from benchmarks.case import Case, Ratio, Task
+from benchmarks.cases import CASES, load_data_set
+from benchmarks.files import facts_text, theory_text
+from logicmp import LogicMP, infer, parse_facts, parse_theory
+from logicmp.execute import reference
+from logicmp.ground import build_world
+from logicmp.infer import METHODS
 
 # what the einsum baseline has to know: constants, repeated variables, repeated literals, a variable only in the head
-PREDICATES = "Advises(person, person)\nStudent(person)\nPhase(person, phase)\nHasWord(person, word)\n"
+PREDICATES = "advisedBy(person, person)\nStudent(person)\nPhase(person, phase)\nHasWord(person, word)\n"
 RULES = """
-1.0 !Advises(p, s) v Student(s)
-1.0 !Student(x) v Phase(x, Early) v Advises(x, y)
+1.0 !advisedBy(p, s) v Student(s)
+1.0 !Student(x) v Phase(x, Early) v advisedBy(x, y)
 
-0.5 !Advises(a, a) v !Advises(a, a)
-1.0 !Advises(a, b) v !Advises(b, c) v Advises(a, c)
-1.0 !HasWord(p, +w) v !HasWord(q, +w) v !Phase(p, Early) v Advises(p, q)
+0.5 !advisedBy(a, a) v !advisedBy(a, a)
+1.0 !advisedBy(a, b) v !advisedBy(b, c) v advisedBy(a, c)
+1.0 !HasWord(p, +w) v !HasWord(q, +w) v !Phase(p, Early) v advisedBy(p, q)
 1.0 Student(p) v Phase(q, f)
 2.0 !Student(p)
 """
 FACTS = "Student(Anna)\n!Student(Bob)\nPhase(Anna, Late)\nHasWord(Anna, Dog)\nHasWord(Bob, Cat)\nHasWord(Bob, Dog)\n"
-QUERIES = "Advises(Anna, Bob)\n!Advises(Carl, Bob)\n"
+QUERIES = "advisedBy(Anna, Bob)\n!advisedBy(Carl, Bob)\n"
 
 
 @pytest.fixture
@@ -44,8 +49,16 @@ def data_sets(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def command_in_this_process(folder: Path, world: str) -> str:
+    theory = files.load_theory(folder)
+    found = infer(theory, files.load_facts(folder, theory), "advisedBy", "mean-field", world=world, **files.MEAN_FIELD)
+    return json.dumps({"marginals": [{"atom": atom, "probability": p} for atom, p in found.items()]})
+
+
 def test_every_case_runs_and_two_runs_can_be_compared(data_sets, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(measure, "SAMPLE_SECONDS", 0.0)
+    # starting Python takes seconds each time; once is enough, below
+    monkeypatch.setattr(files, "run_command", command_in_this_process)
     file = tmp_path / "run.json"
     assert main(["run", "--n", "8", "--repeat", "1", "--data", str(data_sets), "--json", str(file)]) == 0
     table = capsys.readouterr().out
@@ -65,6 +78,14 @@ def test_every_case_runs_and_two_runs_can_be_compared(data_sets, tmp_path, monke
     assert shown[0] == "| case | setting | side | old | new | change |"
     n_sides = sum(len(result["sides"]) for result in run["results"])
     assert sum(line.endswith("| same |") for line in shown) == n_sides
+
+
+def test_the_command_line_answers_like_the_library(data_sets):
+    folder = data_sets / "relational/uw_cse/ai"
+    got, want = files.run_command(folder, "open"), command_in_this_process(folder, "open")
+    for one, other in zip(*(json.loads(text)["marginals"] for text in (got, want)), strict=True):
+        assert one["atom"] == other["atom"]
+        assert one["probability"] == pytest.approx(other["probability"], abs=1e-9)
 
 
 def test_compare_says_faster_slower_less_and_gone():
@@ -101,10 +122,75 @@ def test_a_case_without_its_data_is_left_out_with_the_reason(tmp_path, monkeypat
     (["run", "forwards"], "there is no case 'forwards'"),
     (["run", "--repeat", "0"], "at least 1"),
     (["compare", "no.json", "no.json"], "cannot read 'no.json'"),
+    (["methods", "--methods", "exakt"], "unknown method 'exakt'"),
+    (["methods", "--data", "no-such-folder"], "there is no case with exact answers in"),
 ])
 def test_wrong_input_is_an_error_without_a_traceback(arguments, message, capsys):
     assert main(arguments) == 1
     assert message in capsys.readouterr().err
+
+
+MODEL = """
+*Boss(person, person)
+Happy(person)
+Rich(person)
+0.8 Boss(x, y) ^ Happy(x) => Happy(y)
+1.2 Rich(x) <=> Happy(x)
+-0.5 Rich(x)
+"""
+KNOWN = "Boss(Anna, Bob)\nBoss(Bob, Carl)\nRich(Anna)\n"
+
+
+@pytest.fixture
+def published(tmp_path: Path) -> Path:
+    """Two cases: one whose answers the oracle gives, one that has none."""
+    facts = parse_facts(KNOWN, parse_theory(MODEL))
+    unary, evidence = build_world(facts, world="open", closed=["Boss"]).tensors()
+    marginals = reference.exact_marginals(facts.theory, unary, {k: v.double() for k, v in evidence.items()})
+    people = facts.theory.type["person"].constants
+    expected = {"status": "exact", "grammar": "standard", "closed_world": ["Boss"], "marginals": {
+        f"{name}({person})": float(p) for name in ("Happy", "Rich")
+        for person, p in zip(people, marginals[name], strict=True)}}
+    for case, about in (("office", expected), ("unsolved", {"status": "no exact values"})):
+        folder = tmp_path / "mln" / case
+        folder.mkdir(parents=True)
+        for file, text in (("model.mln", MODEL), ("evidence.db", KNOWN), ("query.txt", "Happy\nRich\n"),
+                           ("expected.json", json.dumps(about))):
+            (folder / file).write_text(text)
+    return tmp_path
+
+
+def test_every_method_is_compared_with_published_answers(published, tmp_path, capsys):
+    file = tmp_path / "methods.json"
+    assert main(["methods", "--data", str(published), "--json", str(file)]) == 0
+    head, _, office, total = capsys.readouterr().out.splitlines()
+    assert [cell.split(":")[0] for cell in head.split(" | ")[1::3]] == list(METHODS)
+    assert office.startswith("| office | ") and total.startswith("| **all** | ")
+    found = json.loads(file.read_text())["cases"]["office"]
+    assert found["exact"]["max"] < 1e-9 and found["auto"]["max"] < 1e-9
+    assert 1e-3 < found["mean-field"]["mean"] < found["mean-field"]["max"] < 0.2
+    assert len(found["mean-field"]["errors"]) == 6
+
+
+def test_methods_without_data_says_what_is_missing(monkeypatch, capsys):
+    monkeypatch.delenv("LOGICMP_DATA", raising=False)
+    assert main(["methods"]) == 1
+    assert "LOGICMP_DATA" in capsys.readouterr().err
+
+
+def test_a_method_that_refuses_is_shown_with_its_message():
+    theory = parse_theory("Rain\nRain.\n!Rain.")
+    case = methods.PublishedCase("weather", theory, parse_facts("", theory), "Rain", (), {"Rain": 0.5})
+    shown = methods.as_markdown(methods.run_methods([case], ["exact"]), ["exact"]).splitlines()
+    assert shown[2].startswith("| weather | refused | | ")
+    assert shown[5].startswith("exact refused weather: no world obeys the hard rules")
+
+
+def test_a_method_is_stopped_when_its_time_is_up(published, capsys):
+    assert main(["methods", "--data", str(published), "--methods", "mean-field", "--seconds-limit", "0"]) == 0
+    shown = capsys.readouterr().out
+    assert "| office | stopped | | " in shown
+    assert "mean-field stopped office: after 0 s, mean field 0 of 200" in shown
 
 
 def test_list_names_every_case(capsys):
@@ -119,11 +205,11 @@ def test_the_listing_of_the_paper_is_the_layer_with_its_semantics(batch):
     torch.testing.assert_close(layer(x), paper_code(two_channels(x), 0.3, 4)[..., 1], rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("latent", [None, ["Advises"], ["Student", "Phase"]])
+@pytest.mark.parametrize("latent", [None, ["advisedBy"], ["Student", "Phase"]])
 def test_one_einsum_per_implication_is_the_layer_after_one_iteration(data_sets, latent):
     data = load_data_set(data_sets / "relational/cora/S1")
     assert data.sizes == {"person": 3, "phase": 2, "word": 2}
-    assert data.queries == ("Advises",)
+    assert data.queries == ("advisedBy",)
     chosen = latent or list(data.evidence)
     unary = {name: torch.randn(tensor.shape, dtype=torch.float64) for name, tensor in data.evidence.items()
              if name in chosen}
@@ -154,6 +240,6 @@ def test_peak_memory_counts_what_is_made_and_dropped():
     assert measure.peak_memory(run) == pytest.approx(2 * 4 * (1 << 20), rel=1e-4)
 
 
-@pytest.mark.parametrize("module", [measure, report])
+@pytest.mark.parametrize("module", [measure, methods, report])
 def test_examples_in_docstrings_hold(module):
     assert doctest.testmod(module).failed == 0

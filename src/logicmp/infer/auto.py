@@ -16,8 +16,8 @@ import numpy as np
 from ..errors import CostError
 from ..ground import MAX_GROUNDINGS
 from ..parse.theory import Rule
-from .base import Problem, Solution
-from .exact import MAX_CELLS, Exact, ExactModel, exact_atoms, formula_odds, formula_shape, solve_exact
+from .base import Clock, Problem, Solution, formula_shape
+from .exact import MAX_CELLS, Exact, ExactModel, exact_atoms, formula_odds, solve_exact
 from .mean_field import MeanField
 
 
@@ -39,10 +39,10 @@ class Auto(MeanField):
             return self._mean_field(problem, "the paper's semantics has no ground network")
         try:
             model = self._model(problem)
+            exact = solve_exact(model, problem, Clock(self.max_seconds))
         except CostError as error:
             place = f", in line {error.span.line}" if error.span is not None else ""
             return self._mean_field(problem, error.message + place)
-        exact = solve_exact(model, problem)
         formulas = [self._formula(problem, rule) for rule in problem.formulas]
         if not model.wide and not any(np.isnan(odds).any() for odds in formulas):
             exact.formulas = formulas
@@ -60,7 +60,7 @@ class Auto(MeanField):
         return rest
 
     def _model(self, problem: Problem, *more: Rule) -> ExactModel:
-        return ExactModel(Exact(self.max_cells, self.max_groundings).network(problem, *more), self.max_cells)
+        return ExactModel(Exact(max_groundings=self.max_groundings).network(problem, *more), self.max_cells)
 
     def _formula(self, problem: Problem, rule: Rule) -> np.ndarray:
         """The log-odds of a formula, NaN where it ties together what is too wide."""

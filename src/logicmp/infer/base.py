@@ -11,6 +11,7 @@ log-odds stop to differ.
 from __future__ import annotations
 
 import re
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -21,7 +22,8 @@ import torch
 from torch import Tensor
 
 from ..errors import LogicMPError, closest
-from ..ground import World
+from ..ground import Network, World
+from ..ground.build import n_values
 from ..normalize.expand import variable_ranges
 from ..parse.facts import PLAIN_FACT_CONSTANT
 from ..parse.query import Query
@@ -30,6 +32,9 @@ from ..parse.theory import Predicate, Rule, Theory
 
 if TYPE_CHECKING:
     import pandas
+
+# the smallest probability of a formula that is told from 0
+EPSILON = 1e-15
 
 # called with what is being done, how much of it is done, and how much there is
 Progress = Callable[[str, int, int], None]
@@ -81,9 +86,14 @@ class Solution:
 
 @dataclass
 class Method(ABC):
-    """A way to answer; its options are the fields of the class."""
+    """A way to answer; its options are the fields of the class.
+
+    Args:
+        max_seconds: stop after so long with what there is, and say so.
+    """
 
     name: ClassVar[str]
+    max_seconds: float | None = None
 
     @abstractmethod
     def solve(self, problem: Problem) -> Solution:
@@ -97,6 +107,21 @@ class Method(ABC):
             if name not in known:
                 raise LogicMPError(f"method {cls.name!r} has no option {name!r}", closest(name, known, "option"))
         return cls(**options)
+
+
+class Clock:
+    """Tells when the time is up; without a limit it never is.
+
+    >>> Clock(None).is_over(), Clock(0).is_over()
+    (False, True)
+    """
+
+    def __init__(self, seconds: float | None):
+        self.seconds = seconds
+        self.start = time.monotonic()
+
+    def is_over(self) -> bool:
+        return self.seconds is not None and time.monotonic() - self.start >= self.seconds
 
 
 def log_odds_of(p: np.ndarray, axis: int = -1) -> np.ndarray:
@@ -143,6 +168,41 @@ def as_probability(log_odds: np.ndarray) -> np.ndarray:
     finite = np.clip(log_odds, -700, 700)
     inside = np.minimum(np.exp(finite - np.logaddexp(0, finite)), np.nextafter(1, 0))
     return np.where(np.isinf(log_odds), log_odds > 0, inside)
+
+
+def odds_of_values(network: Network, p: np.ndarray) -> dict[str, np.ndarray]:
+    """Log-odds by predicate, from the probability of every value of every variable of a network."""
+    world = network.world
+    # a variable that is decided has no place of its own, and what stands there does not count
+    starts = np.append(network.starts[:-1], 0)
+    odds = {}
+    for predicate in world.theory.predicates:
+        variables, card = network.variables[predicate.name], n_values(predicate, world.sizes)
+        places = starts[variables][..., None] + np.arange(card)
+        with np.errstate(invalid="ignore"):
+            odds[predicate.name] = atom_log_odds(predicate, world, np.append(p, np.zeros(card))[places])
+    return with_evidence(world, odds)
+
+
+def odds_of_counts(network: Network, expected: np.ndarray) -> list[np.ndarray]:
+    """Log-odds of the formulas asked for, which follow the theory's own rules in the network.
+
+    Args:
+        expected: the expected count of every weight; that of a formula for one binding is its probability.
+    """
+    has_feature = np.isin(np.arange(len(expected)), network.param)
+    # certain only where the evidence alone decides
+    p = np.where(has_feature, expected.clip(EPSILON, 1 - EPSILON), expected.round())
+    with np.errstate(divide="ignore", invalid="ignore"):
+        odds = np.log(p) - np.log1p(-p)
+    first = len(network.world.theory.rules)
+    return [odds[network.offsets[k] : network.offsets[k + 1]].reshape(formula_shape(rule, network.world))
+            for k, rule in enumerate(network.rules) if k >= first]
+
+
+def formula_shape(rule: Rule, world: World) -> list[int]:
+    """How many constants each variable of a formula ranges over."""
+    return [world.sizes[rule.variables[name]] for name in rule.per_constant]
 
 
 @dataclass(frozen=True)

@@ -18,18 +18,15 @@ import torch
 from torch import Tensor
 
 from ..errors import CostError, LogicMPError
-from ..ground import HARD, MAX_GROUNDINGS, Network, World, build_network
-from ..ground.build import n_values
+from ..ground import HARD, MAX_GROUNDINGS, Network, build_network
 from ..parse.theory import Predicate, Rule
-from .base import Method, Problem, Solution, atom_log_odds, with_evidence
+from .base import Clock, Method, Problem, Solution, odds_of_counts, odds_of_values
 from .components import Structure, find_structures, shorten
 
 # cells of all tables of one component; beyond it a component is too wide
 MAX_CELLS = 2**22
 # cells that one batch of equal components may have
 MAX_BATCH = 2**24
-# the smallest probability that the sum of a formula's features can tell from 0
-EPSILON = 1e-15
 
 
 class ExactModel:
@@ -77,12 +74,14 @@ class ExactModel:
         return found
 
     def log_partition(self, weights: Tensor, potentials: Tensor,
-                      progress: Callable[[int, int], None] = lambda done, total: None) -> Tensor:
+                      progress: Callable[[int, int], None] = lambda done, total: None,
+                      clock: Clock | None = None) -> Tensor:
         """log Z of the components that are narrow enough, differentiable in both arguments.
 
         Args:
             weights: float64, one for each weight of the network.
             potentials: float64, the log-potential of every value of every variable.
+            clock: when to give up.
         """
         network = self.network
         starts = torch.from_numpy(network.starts)
@@ -94,6 +93,9 @@ class ExactModel:
         for done, structure in enumerate(self.structures):
             size = max(1, MAX_BATCH // structure.cells)
             for first in range(0, len(structure.variables), size):
+                if clock is not None and clock.is_over():
+                    raise CostError(f"{done:,} of {len(self.structures):,} kinds of components were summed in "
+                                    f"{clock.seconds:g} s", None, "give more time, or use mean-field")
                 part = slice(first, first + size)
                 values = self._eliminate(structure, part, weights, potentials, starts)
                 if not bool(torch.isfinite(values).all()):
@@ -210,7 +212,7 @@ class Exact(Method):
     def solve(self, problem: Problem) -> Solution:
         model = ExactModel(self.network(problem), self.max_cells)
         model.refuse_wide()
-        solution = solve_exact(model, problem)
+        solution = solve_exact(model, problem, Clock(self.max_seconds))
         for rule in problem.formulas:
             model = ExactModel(self.network(problem, rule), self.max_cells)
             model.refuse_wide()
@@ -223,23 +225,15 @@ class Exact(Method):
                              self.max_groundings, lambda done, n: problem.progress("grounding", done, n))
 
 
-def solve_exact(model: ExactModel, problem: Problem) -> Solution:
+def solve_exact(model: ExactModel, problem: Problem, clock: Clock) -> Solution:
     """Marginals as the gradient of log Z; what lies in a component that is too wide is NaN."""
-    network, world = model.network, problem.world
+    network = model.network
     weights, potentials = torch.tensor(network.weights), torch.tensor(network.potentials, requires_grad=True)
-    log_z = model.log_partition(weights, potentials, lambda done, n: problem.progress("summing", done, n))
+    log_z = model.log_partition(weights, potentials, lambda done, n: problem.progress("summing", done, n), clock)
     (slope,) = torch.autograd.grad(log_z, potentials, materialize_grads=True)
     p = _without_underflow(model, slope.numpy())
-    # a variable that is decided has no place of its own, and what stands there does not count
-    starts = np.append(network.starts[:-1], 0)
-    odds = {}
-    for predicate in world.theory.predicates:
-        variables, card = network.variables[predicate.name], n_values(predicate, world.sizes)
-        places = starts[variables][..., None] + np.arange(card)
-        with np.errstate(invalid="ignore"):
-            odds[predicate.name] = atom_log_odds(predicate, world, np.append(p, np.zeros(card))[places])
     n = sum(len(s.variables) for s in model.structures) + len(model.alone)
-    return Solution(with_evidence(world, odds), [], None if model.wide else float(log_z.detach()),
+    return Solution(odds_of_values(network, p), [], None if model.wide else float(log_z.detach()),
                     notes=[f"exact on all {n:,} components"] if not model.wide else [])
 
 
@@ -260,18 +254,7 @@ def formula_odds(model: ExactModel) -> np.ndarray:
     weights = torch.tensor(network.weights, requires_grad=True)
     log_z = model.log_partition(weights, torch.tensor(network.potentials))
     (expected,) = torch.autograd.grad(log_z, weights, materialize_grads=True)
-    own = slice(network.offsets[-2], network.offsets[-1])
-    p = expected.numpy()[own]
-    # certain only where the evidence alone decides
-    is_open = np.isin(np.arange(own.start, own.stop), network.param)
-    p = np.where(is_open, p.clip(EPSILON, 1 - EPSILON), p.round())
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(p) - np.log1p(-p)).reshape(formula_shape(network.rules[-1], network.world))
-
-
-def formula_shape(rule: Rule, world: World) -> list[int]:
-    """How many constants each variable of a formula ranges over."""
-    return [world.sizes[rule.variables[name]] for name in rule.per_constant]
+    return odds_of_counts(network, expected.numpy())[0]
 
 
 def exact_atoms(predicate: Predicate, variables: np.ndarray, is_exact: np.ndarray,

@@ -21,7 +21,7 @@ from ..errors import LogicMPError
 from ..ground import World
 from ..layer import LogicMP, Step
 from ..parse.theory import Predicate, Rule
-from .base import Iteration, Method, Problem, Solution, with_evidence
+from .base import Clock, Iteration, Method, Problem, Solution, with_evidence
 
 # how often a run that swings to and fro is repeated with shorter steps
 MAX_RETRIES = 3
@@ -85,7 +85,8 @@ class MeanField(Method):
         for _ in range(1 + MAX_RETRIES * is_bound_to_stop):
             run = self._run(problem, unary, evidence, start, damping, len(trace))
             trace += run.trace
-            if not is_bound_to_stop or run.change < self.tolerance:
+            if not is_bound_to_stop or run.change < self.tolerance or run.notes:
+                notes += run.notes
                 break
             start, damping = run.logits, (1 + damping) / 2
             notes = [f"mean field did not settle in {self.iterations} updates: damping was raised to {damping:g}"]
@@ -102,9 +103,11 @@ class MeanField(Method):
         trace: list[Iteration] = []
         last: list[Step] = []
         change = math.inf
+        clock = Clock(self.max_seconds)
+        is_late = False
 
         def watch(step: Step) -> bool:
-            nonlocal change
+            nonlocal change, is_late
             if last:
                 change = max((float((q - last[0].marginals[name]).abs().max())
                               for name, q in step.marginals.items() if q.numel()), default=0.0)
@@ -112,12 +115,14 @@ class MeanField(Method):
             if self.trace:
                 trace.append(Iteration(n_before + step.number, float(step.elbo()), step.violations().tolist(), change))
             problem.progress("mean field", step.number, self.iterations)
+            is_late = clock.is_over()
             # as the new log-odds are only a part of the way, so is the change
-            return step.number > 0 and self.tolerance > 0 and change < self.tolerance * (1 - damping)
+            return is_late or (step.number > 0 and self.tolerance > 0 and change < self.tolerance * (1 - damping))
 
         with torch.no_grad():
             logits = layer.run(unary, evidence, start=start, watch=watch)
-            return _Run(logits, float(last[0].elbo()), change / (1 - damping), [], trace)
+            late = f"mean field was stopped after {clock.seconds} s and {last[0].number} updates"
+            return _Run(logits, float(last[0].elbo()), change / (1 - damping), [late] if is_late else [], trace)
 
 
 @dataclass(frozen=True)
