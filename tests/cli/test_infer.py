@@ -115,6 +115,11 @@ def test_a_plot_is_a_picture(shell: Shell) -> None:
     assert (shell.folder / "run.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_any_option_of_a_method_can_be_set(shell: Shell) -> None:
+    words = ("-m", "mean-field-sequential", "--set", "rule_out=false", "--set", "parallel=true", "--quiet")
+    assert shell(*QUERY, *words).out == shell(*QUERY, "-m", "mean-field", "--quiet").out
+
+
 def test_check_says_how_far_mean_field_is_off(shell: Shell) -> None:
     err = shell(*QUERY, "--check").err
     assert "check: mean field is off by 0.0" in err
@@ -145,6 +150,11 @@ hint: did you mean 'Smokes'?
 """),
     (["-i", "model.mln", "-m", "gibs"], "error: unknown method 'gibs'\nhint: "),
     (["-i", "model.mln", "-m", "exact", "--damping", "0.1"], "error: method 'exact' has no option 'damping'\nhint: "),
+    (["-i", "model.mln", "--set", "damping"], "error: --set 'damping' is not of the form NAME=VALUE\nhint: "),
+    (["-i", "model.mln", "--set", "damping=high"],
+     "error: option 'damping' of method 'auto' is 'high'\nhint: expected a number\n"),
+    (["-i", "model.mln", "--set", "iterations=2.5"],
+     "error: option 'iterations' of method 'auto' is 2.5\nhint: expected a whole number\n"),
     (["-i", "model.mln", "-r", "no/where"], "error: cannot write 'no/where': there is no folder 'no'\n"),
     (["-i", "-", "-e", "-"], "error: standard input ('-') can be read only once\n"),
     (["-i", "model.mln", "--plot", "run.doc"],

@@ -66,6 +66,10 @@ def infer(
     restarts: Annotated[int | None, typer.Option(help="Mean field: the best of so many runs.")] = None,
     max_cells: Annotated[int | None, typer.Option(help="Exact: table cells that one component may need.")] = None,
     max_groundings: Annotated[int | None, typer.Option(help="Exact: open groundings there may be.")] = None,
+    max_seconds: Annotated[float | None, typer.Option(
+        help="Stop after so long with what there is, and say so.")] = None,
+    more: Annotated[list[str] | None, typer.Option(
+        "--set", metavar="NAME=VALUE", help="Any other option of the method, see docs/methods.md; repeatable.")] = None,
     check: Annotated[bool, typer.Option(
         "--check", help="Run exact and mean field, and say how far they are apart.")] = False,
     trace: Annotated[Path | None, typer.Option(
@@ -82,8 +86,9 @@ def infer(
         logicmp infer -i smoking.mln -e smoking.db -q Cancer(x) --format json -r out.json
     """
     given: dict[str, Any] = {"iterations": iterations, "damping": damping, "tolerance": tolerance, "restarts": restarts,
-             "max_cells": max_cells, "max_groundings": max_groundings, "trace": True if trace or plot else None}
-    options = {name: value for name, value in given.items() if value is not None}
+             "max_cells": max_cells, "max_groundings": max_groundings, "max_seconds": max_seconds,
+             "trace": True if trace or plot else None}
+    options = {name: value for name, value in given.items() if value is not None} | _settings(more or [])
     for path in (results, trace, plot):
         _check_place(path)
     if plot is not None:
@@ -115,6 +120,20 @@ def infer(
     else:
         write_whole(results, text, "the answers")
         say(f"{plural(len(found.log_odds), 'answer')} in {results}")
+
+
+def _settings(pairs: list[str]) -> dict[str, Any]:
+    """`chains=4` and the like: a number, true, false, or a word."""
+    found = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise LogicMPError(f"--set {pair!r} is not of the form NAME=VALUE", "for example --set chains=4")
+        try:
+            found[name.strip().replace("-", "_")] = json.loads(value)
+        except ValueError:
+            found[name.strip().replace("-", "_")] = value.strip()
+    return found
 
 
 def _say(quiet: bool) -> Any:

@@ -22,10 +22,11 @@ from .auto import Auto
 from .base import Marginals, Method, Problem, Progress, answer, silent
 from .exact import Exact
 from .mean_field import MeanField
+from .mean_field_sequential import MeanFieldSequential
 
 __all__ = ["METHODS", "Marginals", "infer", "method_class"]
 
-METHODS: Mapping[str, type[Method]] = {method.name: method for method in (Auto, Exact, MeanField)}
+METHODS: Mapping[str, type[Method]] = {method.name: method for method in (Auto, Exact, MeanField, MeanFieldSequential)}
 
 
 def method_class(name: str) -> type[Method]:

@@ -101,12 +101,21 @@ class Method(ABC):
 
     @classmethod
     def make(cls, options: Mapping[str, Any]) -> Method:
-        """The method with some options, unknown ones refused."""
-        known = [f.name for f in fields(cls)]
-        for name in options:
+        """The method with some options; unknown ones and wrong types are refused."""
+        known = {f.name: str(f.type) for f in fields(cls)}
+        for name, value in options.items():
             if name not in known:
                 raise LogicMPError(f"method {cls.name!r} has no option {name!r}", closest(name, known, "option"))
+            kind = known[name].removesuffix(" | None")
+            is_fitting = isinstance(value, _KINDS[kind]) and (kind == "bool" or not isinstance(value, bool))
+            if not is_fitting and not (value is None and known[name] != kind):
+                raise LogicMPError(f"option {name!r} of method {cls.name!r} is {value!r}", f"expected {_WORDS[kind]}")
         return cls(**options)
+
+
+# what an option may be, by the type of its field
+_KINDS: Mapping[str, Any] = {"int": int, "float": (int, float), "bool": bool, "str": str}
+_WORDS = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "a word"}
 
 
 class Clock:
