@@ -32,6 +32,7 @@ wheel: .venv/dev
 	.venv-wheel/bin/pip install --quiet --disable-pip-version-check -c constraints.txt dist/*.whl
 	.venv-wheel/bin/logicmp --help
 	.venv-wheel/bin/logicmp check examples/smokers.mln -e examples/smokers.db
+	.venv-wheel/bin/logicmp infer -i examples/smokers.mln -e examples/smokers.db -q Smokes,Cancer
 	.venv-wheel/bin/python -c "import logicmp, logicmp.testing"
 	rm -rf .venv-wheel
 

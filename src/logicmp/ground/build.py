@@ -26,7 +26,7 @@ from ..parse.syntax import Atom, Exists, Forall, Formula, Not, Variable, childre
 from ..parse.theory import Argument, Predicate, Rule, Theory
 from .join import Relation, Rows, join, relation, spread
 from .network import HARD, Literals, Network, Sets, settle
-from .world import World
+from .world import UNKNOWN, World
 
 # of all rules together; a million takes about half a gigabyte
 MAX_GROUNDINGS = 2_000_000
@@ -384,6 +384,10 @@ def _variables(world: World) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndar
     cards, potentials = [np.zeros(0, dtype=np.int64)], [np.zeros(0)]
     n = 0
     for predicate in world.theory.predicates:
+        if not (world.values[predicate.name] == UNKNOWN).any():
+            fixed = [world.sizes[t] for k, t in enumerate(predicate.types) if k not in predicate.functional]
+            numbers[predicate.name] = np.full(fixed, -1, dtype=np.int64)
+            continue
         scores = value_scores(world, predicate)
         is_open = (scores > -np.inf).sum(-1) > 1
         if predicate.symmetric:
