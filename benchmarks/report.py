@@ -88,12 +88,14 @@ def show(run: dict[str, Any], console: Console) -> None:
 
 
 def quantity(value: float, measures: str) -> str:
-    """Seconds as milliseconds, bytes as MB.
+    """Seconds as milliseconds if they are less than one, bytes as MB.
 
-    >>> quantity(0.0123, "time"), quantity(2.5e8, "memory")
-    ('12.3 ms', '250 MB')
+    >>> quantity(0.0123, "time"), quantity(2.49, "time"), quantity(2.5e8, "memory")
+    ('12.3 ms', '2.49 s', '250 MB')
     """
-    return f"{value * 1e3:.3g} ms" if measures == "time" else f"{value / 1e6:.4g} MB"
+    if measures == "time":
+        return f"{value * 1e3:.3g} ms" if value < 1 else f"{value:.3g} s"
+    return f"{value / 1e6:.4g} MB"
 
 
 def compare(old: dict[str, Any], new: dict[str, Any]) -> str:

@@ -179,8 +179,8 @@ def test_methods_without_data_says_what_is_missing(monkeypatch, capsys):
 
 
 def test_a_method_that_refuses_is_shown_with_its_message():
-    theory = parse_theory("Rain\nRain.\n!Rain.")
-    case = methods.PublishedCase("weather", theory, parse_facts("", theory), "Rain", (), {"Rain": 0.5})
+    theory = parse_theory("day = {Monday}\nRain(day)\nRain(x).\n!Rain(x).")
+    case = methods.PublishedCase("weather", theory, parse_facts("", theory), "Rain", (), {"Rain(Monday)": 0.5})
     shown = methods.as_markdown(methods.run_methods([case], ["exact"]), ["exact"]).splitlines()
     assert shown[2].startswith("| weather | refused | | ")
     assert shown[5].startswith("exact refused weather: no world obeys the hard rules")

@@ -43,7 +43,7 @@ def test_answers_are_on_stdout_as_alchemy_writes_them_and_the_rest_on_stderr(she
 closed world: Friends (it has facts)
 open world:   Smokes, Cancer
 semantics: exact; method: auto
-exact on all 2 components
+exact on 2 of 2 components
 log Z = 16.0956895
 """
 

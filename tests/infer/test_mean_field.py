@@ -59,6 +59,12 @@ def test_the_bound_lies_below_the_partition_function() -> None:
     assert field.solution.elbo == pytest.approx(exact.log_partition, abs=0.1)
 
 
+def test_hard_rules_that_hold_count_nothing_in_the_bound() -> None:
+    got = infer("p = {A, B}\nS(p)\nT(p)\nS(x) ^ T(x).\n1 S(x)", query="S", method="mean-field")
+    # two worlds' worth of weight 1, next to nothing for the worlds that break a rule of weight 10
+    assert got.solution.elbo == pytest.approx(2, abs=1e-3)
+
+
 def test_a_run_that_swings_is_damped_until_it_settles() -> None:
     # everybody wants to be the only one: synchronous updates jump between all and none
     theory = "p = {A, B, C, D}\nS(p)\n4 S(x)\n5 x != y => !(S(x) ^ S(y))"

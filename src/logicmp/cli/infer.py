@@ -168,7 +168,8 @@ def _tell(found: Marginals, theory: Theory, facts: Evidence, say: Any) -> None:
     if found.log_partition is not None:
         say(f"log Z = {found.log_partition:.9g}")
     elif found.solution.elbo is not None:
-        say(f"lower bound of log Z = {found.solution.elbo:.9g}")
+        has_hard = any(rule.is_hard for rule in theory.rules)
+        say(f"lower bound of log Z{', hard rules softened,' * has_hard} = {found.solution.elbo:.9g}")
 
 
 def _check(theory: Theory, facts: Evidence, ask: dict[str, Any], options: dict[str, Any], say: Any) -> dict[str, Any]:

@@ -106,6 +106,8 @@ class _Grounder:
         self.n_rows = 0
         self.features: list[Literals] = []
         self.about: list[tuple[np.ndarray, float, int]] = []
+        # for the features of each entry, the quantified part they define, -1 for none
+        self.defined: list[np.ndarray] = []
 
     # rules
 
@@ -158,11 +160,13 @@ class _Grounder:
             np.subtract.at(self.base, params[decided], share)
         self._append(literals.keep(~decided), params[~decided], share)
 
-    def _append(self, literals: Literals, params: np.ndarray, share: float = 1.0) -> None:
+    def _append(self, literals: Literals, params: np.ndarray, share: float = 1.0,
+                defined: np.ndarray | None = None) -> None:
         settled, left = settle(literals, self.sets)
         if settled.n:
             self.features.append(settled)
             self.about.append((params[left], share, self.r))
+            self.defined.append(np.full(settled.n, -1, dtype=np.int64) if defined is None else defined[left])
 
     def _broken(self, row: Rows) -> RuleError:
         where = ", ".join(f"{name} = {self.world.theory.type[self.ranges[name].type].constants[int(column[0])]}"
@@ -347,7 +351,7 @@ class _Grounder:
         """Products that must not hold beside the given value of a variable, one for each."""
         sign = Literals(products.n, np.arange(products.n), variable,
                         np.full(products.n, 0 if is_true else 1, dtype=np.int64))
-        self._append(Literals.joined([products, sign]), np.full(products.n, HARD, dtype=np.int64))
+        self._append(Literals.joined([products, sign]), np.full(products.n, HARD, dtype=np.int64), defined=variable)
 
     def finish(self) -> Network:
         literals = Literals.stacked(self.features)
@@ -366,7 +370,7 @@ class _Grounder:
             np.concatenate([np.zeros(0), *(np.full(len(param), share) for param, share, _ in self.about)]),
             np.concatenate([np.zeros(0, dtype=np.int64), *(
                 np.full(len(param), r, dtype=np.int64) for param, _, r in self.about)]),
-            weights, self.offsets, self.base)
+            weights, self.offsets, self.base, np.concatenate([np.zeros(0, dtype=np.int64), *self.defined]))
 
 
 def n_values(predicate: Predicate, sizes: Mapping[str, int]) -> int:

@@ -169,6 +169,8 @@ class Network:
     offsets: np.ndarray
     # how often each weight would count if no feature held
     base: np.ndarray
+    # for each feature the quantified part's variable that it is there to define, -1 for the features of rules
+    defines: np.ndarray
 
     @property
     def starts(self) -> np.ndarray:

@@ -164,17 +164,18 @@ def _values(theory: Theory, table: FactTable, closed: bool) -> tuple[np.ndarray,
     places = _places(theory, table)
     # a variable that must have a value is not closed: of its values not all can be false
     must_have_value = predicate.is_categorical and not predicate.may_be_none
-    values = np.full(shape, 0 if closed and not must_have_value else UNKNOWN, dtype=np.int8)
+    values = np.full(shape or 1, 0 if closed and not must_have_value else UNKNOWN, dtype=np.int8)
     is_soft = (given > 0) & (given < 1)
     soft = None
     for at in (places, places[::-1]) if predicate.symmetric else (places,):
         values[at] = np.where(np.isnan(given) | is_soft, UNKNOWN, np.nan_to_num(given)).astype(np.int8)
         if is_soft.any():
-            soft = np.zeros(shape) if soft is None else soft
+            soft = np.zeros(shape or 1) if soft is None else soft
             p = given[is_soft]
             soft[tuple(place[is_soft] for place in at)] = np.log(p) - np.log1p(-p)
     n_open = _one_value_each(predicate, values) if predicate.is_categorical else 0
-    return values, soft, n_open if closed and must_have_value else 0
+    return (values.reshape(shape), None if soft is None else soft.reshape(shape),
+            n_open if closed and must_have_value else 0)
 
 
 def _shape(theory: Theory, predicate: Predicate) -> tuple[int, ...]:
@@ -188,6 +189,9 @@ def _places(theory: Theory, table: FactTable) -> tuple[np.ndarray, ...]:
     indexes = [{c: i for i, c in enumerate(theory.type[t].constants)} for t in predicate.types]
     if predicate.labels is not None:
         indexes.append({label: i for i, label in enumerate(predicate.labels)})
+    if not indexes:
+        # an atom without arguments stands in a row of one
+        return (np.zeros(len(table.args), dtype=np.int64),)
     return tuple(np.fromiter((index[row[k]] for row in table.args), dtype=np.int64, count=len(table.args))
                  for k, index in enumerate(indexes))
 

@@ -52,12 +52,12 @@ def shorten(network: Network, max_literals: int = MAX_LITERALS) -> Network:
     n_variables = len(network.cards)
     var: list[int] = []
     sets: list[int] = []
-    about: list[tuple[int, int, float, int]] = []
+    about: list[tuple[int, int, float, int, int]] = []
 
-    def add(literals: Sequence[tuple[int, int]], param: int, share: float, rule: int) -> None:
+    def add(literals: Sequence[tuple[int, int]], param: int, share: float, rule: int, defined: int) -> None:
         var.extend(v for v, _ in literals)
         sets.extend(s for _, s in literals)
-        about.append((len(literals), param, share, rule))
+        about.append((len(literals), param, share, rule, defined))
 
     complement = {int(k): int(network.sets.complement(np.array([k]))[0]) for k in np.unique(network.set)}
     complement |= {0: 1, 1: 0}
@@ -70,13 +70,13 @@ def shorten(network: Network, max_literals: int = MAX_LITERALS) -> Network:
             new = (n_variables, 0)
             n_variables += 1
             for part in (held, literal):
-                add([new, (part[0], complement[part[1]])], HARD, 1.0, rule)
-            add([(new[0], 1), held, literal], HARD, 1.0, rule)
+                add([new, (part[0], complement[part[1]])], HARD, 1.0, rule, new[0])
+            add([(new[0], 1), held, literal], HARD, 1.0, rule, new[0])
             held = new
-        add([held, literals[-1]], param, share, rule)
+        add([held, literals[-1]], param, share, rule, int(network.defines[f]))
     short = np.repeat(~is_long, counts)
     n_more = n_variables - len(network.cards)
-    lengths, params, shares, rules = (np.array(column) for column in zip(*about, strict=True))
+    lengths, params, shares, rules, defines = (np.array(column) for column in zip(*about, strict=True))
     return replace(
         network,
         cards=np.concatenate([network.cards, np.full(n_more, 2, dtype=np.int64)]),
@@ -85,7 +85,8 @@ def shorten(network: Network, max_literals: int = MAX_LITERALS) -> Network:
         var=np.concatenate([network.var[short], var]), set=np.concatenate([network.set[short], sets]),
         param=np.concatenate([network.param[~is_long], params]),
         share=np.concatenate([network.share[~is_long], shares]),
-        rule=np.concatenate([network.rule[~is_long], rules]))
+        rule=np.concatenate([network.rule[~is_long], rules]),
+        defines=np.concatenate([network.defines[~is_long], defines]))
 
 
 def label_components(network: Network) -> np.ndarray:

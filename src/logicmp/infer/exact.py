@@ -234,7 +234,7 @@ def solve_exact(model: ExactModel, problem: Problem, clock: Clock) -> Solution:
     p = _without_underflow(model, slope.numpy())
     n = sum(len(s.variables) for s in model.structures) + len(model.alone)
     return Solution(odds_of_values(network, p), [], None if model.wide else float(log_z.detach()),
-                    notes=[f"exact on all {n:,} components"] if not model.wide else [])
+                    notes=[f"exact on {n:,} of {n:,} components"] if not model.wide else [])
 
 
 def _without_underflow(model: ExactModel, p: np.ndarray) -> np.ndarray:

@@ -20,6 +20,7 @@ from torch import Tensor
 from ..errors import LogicMPError
 from ..ground import World
 from ..layer import LogicMP, Step
+from ..normalize import counted_formulas
 from ..parse.theory import Predicate, Rule
 from .base import Clock, Iteration, Method, Problem, Solution, with_evidence
 
@@ -103,6 +104,8 @@ class MeanField(Method):
         trace: list[Iteration] = []
         last: list[Step] = []
         change = math.inf
+        # a true grounding of a hard rule counts nothing in log Z, and its weight in the layer
+        surplus = self.hard_weight * _n_hard_groundings(problem)
         clock = Clock(self.max_seconds)
         is_late = False
 
@@ -113,7 +116,8 @@ class MeanField(Method):
                               for name, q in step.marginals.items() if q.numel()), default=0.0)
             last[:] = [step]
             if self.trace:
-                trace.append(Iteration(n_before + step.number, float(step.elbo()), step.violations().tolist(), change))
+                trace.append(Iteration(n_before + step.number, float(step.elbo()) - surplus,
+                                       step.violations().tolist(), change))
             problem.progress("mean field", step.number, self.iterations)
             is_late = clock.is_over()
             # as the new log-odds are only a part of the way, so is the change
@@ -122,7 +126,8 @@ class MeanField(Method):
         with torch.no_grad():
             logits = layer.run(unary, evidence, start=start, watch=watch)
             late = f"mean field was stopped after {clock.seconds} s and {last[0].number} updates"
-            return _Run(logits, float(last[0].elbo()), change / (1 - damping), [late] if is_late else [], trace)
+            return _Run(logits, float(last[0].elbo()) - surplus, change / (1 - damping), [late] if is_late else [],
+                        trace)
 
 
 @dataclass(frozen=True)
@@ -133,6 +138,13 @@ class _Run:
     change: float
     notes: list[str]
     trace: list[Iteration]
+
+
+def _n_hard_groundings(problem: Problem) -> int:
+    sizes = problem.world.sizes
+    return sum(math.prod(max(0, sizes[v.type] - v.high + v.low) for v in free)
+               for rule in problem.world.theory.rules if rule.is_hard
+               for _, _, free in counted_formulas(rule, problem.semantics))
 
 
 def _log_odds(predicate: Predicate, world: World, logits: np.ndarray) -> np.ndarray:

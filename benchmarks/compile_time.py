@@ -1,0 +1,122 @@
+"""The paper's table of compile times: transitivity as a circuit, token by token, beside the layer at 512 tokens.
+
+    python -m benchmarks.compile_time --tokens 5 6 7 8 --seconds-limit 60
+
+Each row compiles in a process of its own, which is ended at the limit, wherever it is. Its seconds are those of the
+diagram, without starting Python and grounding. The layer compiles nothing: its row is one forward of 5 iterations.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from logicmp import LogicMP
+
+RULE = "C(a,b) ^ C(b,c) => C(a,c)"
+ITERATIONS = 5
+# seconds in the table of the paper's appendix
+PAPER = {5: "0.38", 6: "11.1", 7: "135.7", 8: "6419.2", 9: "> 24 h", 512: "0.03"}
+# takes the number of tokens, waits for a line, prints seconds, nodes and products
+COMPILE = f"""
+import sys, time
+from logicmp.learn.circuits import conjoin_clauses
+from logicmp.learn.constraints import as_constraints, build_cnf, ground_constraints
+cnf = build_cnf(ground_constraints(as_constraints({RULE!r}), {{"thing": int(sys.argv[1])}}))
+print(cnf.n_booleans, len(cnf.clauses), flush=True)
+start = time.perf_counter()
+manager, root = conjoin_clauses(cnf, float("inf"), sys.maxsize)
+print(time.perf_counter() - start, root.count(), root.size(), manager.global_model_count(root), flush=True)
+"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table; seconds are None where the limit came first."""
+
+    tokens: int
+    variables: int
+    clauses: int
+    seconds: float | None
+    nodes: int | None = None
+    products: int | None = None
+    models: int | None = None
+
+
+def compile_row(tokens: int, limit: float) -> Row:
+    """Compile the rule over so many tokens, and end it at the limit."""
+    process = subprocess.Popen([sys.executable, "-c", COMPILE, str(tokens)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        # the first line comes when compilation starts
+        variables, clauses = map(int, process.stdout.readline().split())
+        try:
+            seconds, *sizes = process.communicate(timeout=limit)[0].split()
+        except subprocess.TimeoutExpired:
+            return Row(tokens, variables, clauses, None)
+        return Row(tokens, variables, clauses, float(seconds), *map(int, sizes))
+    finally:
+        process.kill()
+        process.wait()
+
+
+def layer_row(tokens: int, repeat: int = 5) -> Row:
+    """The median of some forwards of the layer, float32."""
+    layer = LogicMP(RULE, ITERATIONS)
+    logits = 2 * torch.randn(tokens, tokens, generator=torch.Generator().manual_seed(0))
+    seconds = []
+    with torch.no_grad():
+        layer(logits)
+        for _ in range(repeat):
+            start = time.perf_counter()
+            layer(logits)
+            seconds.append(time.perf_counter() - start)
+    return Row(tokens, tokens**2, tokens**3, sorted(seconds)[repeat // 2])
+
+
+def as_markdown(circuits: Sequence[Row], layer: Row, limit: float) -> str:
+    """The table, with the paper's seconds beside ours."""
+    lines = ["| tokens | variables | clauses | circuit, s | nodes | products | paper, s |",
+             "|---:|---:|---:|---:|---:|---:|---:|"]
+    for row in circuits:
+        seconds = f"> {limit:g}" if row.seconds is None else f"{row.seconds:.2f}"
+        nodes, products = ("" if x is None else f"{x:,}" for x in (row.nodes, row.products))
+        lines.append(f"| {row.tokens} | {row.variables:,} | {row.clauses:,} | {seconds} | {nodes} | {products} | "
+                     f"{PAPER.get(row.tokens, '')} |")
+    lines.append(f"| {layer.tokens}, the layer instead | {layer.variables:,} | {layer.clauses:,} | {layer.seconds:.3f} | "
+                 f"| | {PAPER.get(layer.tokens, '')} |")
+    return "\n".join(lines)
+
+
+def main(arguments: list[str] | None = None, show: Callable[[str], None] = print) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.compile_time", description=__doc__.split("\n")[0])
+    parser.add_argument("--tokens", type=int, nargs="+", default=[5, 6, 7, 8], metavar="N", help="rows of the table")
+    parser.add_argument("--layer-tokens", type=int, default=512, metavar="N", help="size of the layer (default: 512)")
+    parser.add_argument("--seconds-limit", type=float, default=60.0, metavar="S", help="per row (default: 60)")
+    parser.add_argument("--json", metavar="FILE", help="write the rows there")
+    chosen = parser.parse_args(arguments)
+    circuits = []
+    for tokens in chosen.tokens:
+        print(f"{tokens} tokens ...", file=sys.stderr)
+        circuits.append(compile_row(tokens, chosen.seconds_limit))
+        if circuits[-1].seconds is None:
+            # more tokens take longer still
+            break
+    layer = layer_row(chosen.layer_tokens)
+    if chosen.json:
+        with open(chosen.json, "w", encoding="utf-8") as file:
+            json.dump({"limit": chosen.seconds_limit, "circuits": [vars(row) for row in circuits],
+                       "layer": vars(layer)}, file, indent=1)
+    show(as_markdown(circuits, layer, chosen.seconds_limit))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
