@@ -126,6 +126,14 @@ def test_check_says_how_far_mean_field_is_off(shell: Shell) -> None:
     assert "in the mean over 4 answers\n" in err
 
 
+def test_the_help_names_every_method(shell: Shell) -> None:
+    from logicmp.infer import METHODS
+
+    # the lines are folded, also at hyphens
+    text = "".join(shell("infer", "--help").out.split())
+    assert [name for name in METHODS if not any(f"{name}{end}" in text for end in ",;(")] == []
+
+
 def test_unweighted_rules_are_pointed_out(shell: Shell) -> None:
     shell.write("bare.mln", "p = {A}\nS(p)\nT(p)\nS(x) => T(x)")
     assert "1 rule without a weight: taken as 1 (logicmp learn finds weights)\n" in shell(

@@ -64,7 +64,11 @@ class MethodBattery:
         theory, facts, query, want = CASES[case]
         got = self.infer(theory, facts, query)
         for atom, p in self.answers.get(case, want).items():
-            assert got[atom] == pytest.approx(p, abs=self.tolerance), atom
+            if self.is_world:
+                # where values are equally probable, either will do
+                assert got[atom] in ({1} if p > 0.5 else {0} if p < 0.3 else {0, 1}), atom
+            else:
+                assert got[atom] == pytest.approx(p, abs=self.tolerance), atom
 
     def test_evidence_comes_back_as_zero_and_one(self) -> None:
         got = self.infer(SMOKERS, FACTS, ["Smokes", "Cancer", "Friends"])

@@ -158,6 +158,14 @@ def test_auto_leaves_all_to_mean_field_where_groundings_are_too_many() -> None:
                             "100), in line 4")
 
 
+def test_a_formula_asked_for_is_never_divided() -> None:
+    theory = "p = {A, B}\nS(p)\nT(p)\n1 S(x) <=> T(x)"
+    got = infer(theory, "S(A)\nT(A)\n!S(B)\n!T(B)", "S(x) <=> T(x), S(x) ^ (T(x) v S(B)), FORALL x (S(x) v !T(x))",
+                method="exact", semantics="alchemy", opened=["S", "T"])
+    assert dict(got) == {"S(A) <=> T(A)": 1.0, "S(B) <=> T(B)": 1.0, "S(A) ^ (T(A) v S(B))": 1.0,
+                         "S(B) ^ (T(B) v S(B))": 0.0, "FORALL x (S(x) v !T(x))": 1.0}
+
+
 def test_a_contradiction_names_its_rules() -> None:
     with pytest.raises(LogicMPError) as caught:
         infer("p = {A}\nS(p)\nT(p)\nS(x) v T(x).\n!S(x) v T(x).\n!T(x).", query="S", method="exact")

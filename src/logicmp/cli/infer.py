@@ -47,7 +47,8 @@ def infer(
     results: Annotated[Path | None, typer.Option(
         "-r", "--results", help="Where the answers go, instead of stdout.")] = None,
     method: Annotated[str, typer.Option(
-        "-m", "--method", help="auto (exact where it can be, mean field elsewhere), exact, mean-field.")] = "auto",
+        "-m", "--method", help="auto (exact where it can be, mean field elsewhere), exact, mean-field, "
+        "mean-field-sequential, gibbs, mc-sat, bp, lifted-bp, hl-mrf, map; see docs/methods.md.")] = "auto",
     fmt: Annotated[OutputFormat, typer.Option(
         "--format", help="text: 'Pred(A,B) 0.478' to a line, as Alchemy writes it.")] = OutputFormat.text,
     semantics: Annotated[Semantics, typer.Option(

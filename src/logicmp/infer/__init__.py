@@ -20,13 +20,21 @@ from ..parse import Evidence, Theory, parse_facts, parse_theory
 from ..parse.query import Query, parse_queries
 from .auto import Auto
 from .base import Marginals, Method, Problem, Progress, answer, silent
+from .bp import BeliefPropagation
 from .exact import Exact
+from .gibbs import Gibbs
+from .hlmrf import HingeLossMRF
+from .lifted_bp import LiftedBeliefPropagation
+from .map import Map
+from .mcsat import MCSat
 from .mean_field import MeanField
 from .mean_field_sequential import MeanFieldSequential
 
 __all__ = ["METHODS", "Marginals", "infer", "method_class"]
 
-METHODS: Mapping[str, type[Method]] = {method.name: method for method in (Auto, Exact, MeanField, MeanFieldSequential)}
+METHODS: Mapping[str, type[Method]] = {method.name: method for method in (
+    Auto, Exact, MeanField, MeanFieldSequential, BeliefPropagation, LiftedBeliefPropagation, HingeLossMRF, Gibbs,
+    MCSat, Map)}
 
 
 def method_class(name: str) -> type[Method]:
@@ -48,7 +56,8 @@ def infer(theory: Theory | str, evidence: Evidence | str | None = None, query: s
         theory: rules, as a `Theory` or as text.
         evidence: facts, as `Evidence` read for this theory or as text.
         query: predicates, atoms or formulas; without one, every predicate that is not closed.
-        method: "auto" (exact where that is possible, mean field elsewhere), "exact" or "mean-field".
+        method: "auto" (exact where that is possible, mean field elsewhere), or another of `METHODS`; see
+            docs/methods.md.
         semantics: "exact" (a formula's weight counts its true groundings), or "alchemy" (it is divided over its
             clauses); with mean field also "paper".
         world: what holds for atoms that no fact names, "alchemy", "open" or "closed"; see `build_world`.

@@ -129,8 +129,13 @@ class Clock:
         self.seconds = seconds
         self.start = time.monotonic()
 
-    def is_over(self) -> bool:
-        return self.seconds is not None and time.monotonic() - self.start >= self.seconds
+    def is_over(self, part: float = 1.0) -> bool:
+        """Whether the time is up, or a part of it."""
+        return self.seconds is not None and time.monotonic() - self.start >= part * self.seconds
+
+    def left(self) -> float | None:
+        """The seconds that are left; None without a limit."""
+        return None if self.seconds is None else max(0.0, self.seconds - (time.monotonic() - self.start))
 
 
 def log_odds_of(p: np.ndarray, axis: int = -1) -> np.ndarray:

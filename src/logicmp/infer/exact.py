@@ -105,7 +105,8 @@ class ExactModel:
         return total
 
     def _refuse_contradiction(self, structure: Structure, row: int) -> None:
-        rules = sorted({int(r) for r in self.network.rule[structure.numbers[row]][np.array(structure.is_hard)]})
+        # features that define a quantified part are hard, and stand in soft rules too
+        rules = sorted({int(r) for r in self.network.rule[structure.numbers[row]] if self.network.rules[r].is_hard})
         shown = "\n".join(f"  {self.network.rules[r]}" for r in rules[:5])
         raise LogicMPError(f"no world obeys the hard rules and the evidence; these cannot hold together:\n{shown}",
                            "give one of them a weight, or correct the evidence")

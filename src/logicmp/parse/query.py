@@ -42,7 +42,8 @@ class Query:
 
     def as_rule(self) -> Rule:
         """The formula as a rule of weight 0 with a weight of its own for each binding of its variables."""
-        return Rule(_marked(self.formula, frozenset(free_variables(self.formula))), 0.0)
+        # indivisible: what is asked is whether the formula holds, and not how many of its clauses do
+        return Rule(_marked(self.formula, frozenset(free_variables(self.formula))), 0.0, indivisible=True)
 
 
 def _marked(formula: Formula, names: frozenset[str]) -> Formula:

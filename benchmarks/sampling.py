@@ -1,0 +1,127 @@
+"""How fast the compiled loops of the sampling methods are: moves of WalkSAT and draws of Gibbs in a second.
+
+    python -m benchmarks.sampling                      # 1,000 and 100,000 variables
+    walksat, random 3-SAT, 1,000 variables             2.4e+06 flips/s
+    walksat, smokers, 1,000 variables                  ...
+    gibbs, smokers, 1,000 variables                    4.5e+06 draws/s
+
+The bar is 10^6. Random 3-SAT has no neighbourhoods: with 100,000 variables every look at a clause misses the cache, and
+the bar is not held against it. Networks are built here as arrays, which is quicker than to read them from files.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from logicmp import parse_facts, parse_theory
+from logicmp.ground import HARD, Network, build_network, build_world
+from logicmp.infer.base import Clock, silent
+from logicmp.infer.chains import Tally
+from logicmp.infer.gibbs import build_blocks
+from logicmp.infer.ground_arrays import build_arrays
+from logicmp.infer.walksat import max_walksat
+
+BAR = 1e6
+# clauses for each variable: hard enough that the search goes on, easy enough that it is no needle
+RATIO = 4.2
+
+
+def network_of(n_variables: int, features: list[np.ndarray], sets: list[np.ndarray], param: np.ndarray,
+               weights: np.ndarray) -> Network:
+    """A network over variables with two values, from [features, literals] arrays of variables and sets."""
+    empty = build_network(build_world(parse_facts("", parse_theory("p = {A}\nS(p)\n0 S(x)"))))
+    lengths = np.concatenate([np.full(len(rows), rows.shape[1]) for rows in features])
+    return replace(
+        empty, cards=np.full(n_variables, 2, dtype=np.int64), potentials=np.zeros(2 * n_variables), n_own=n_variables,
+        begins=np.concatenate([[0], np.cumsum(lengths)]), var=np.concatenate([rows.reshape(-1) for rows in features]),
+        set=np.concatenate([rows.reshape(-1) for rows in sets]), param=param, share=np.ones(len(param)),
+        rule=np.zeros(len(param), dtype=np.int64), weights=weights, offsets=np.array([0, len(weights)]),
+        base=np.zeros(len(weights)), defines=np.full(len(param), -1))
+
+
+def random_3sat(n: int, seed: int = 0) -> Network:
+    """Random clauses of three literals, all hard."""
+    rng = np.random.default_rng(seed)
+    rows = np.sort(rng.integers(0, n, (int(RATIO * n), 3)), 1)
+    rows = rows[(np.diff(rows, axis=1) > 0).all(1)]
+    return network_of(n, [rows], [rng.integers(0, 2, rows.shape)], np.full(len(rows), HARD), np.zeros(1))
+
+
+def smokers(n: int, seed: int = 0) -> Network:
+    """n/2 people with five friends each among their neighbours, and soft evidence on everything.
+
+    Smokes(x) => Cancer(x), Friends(x,y) ^ Smokes(x) => Smokes(y), !Smokes(x).
+    """
+    rng = np.random.default_rng(seed)
+    people = n // 2
+    x = np.arange(people)
+    pairs = np.stack([np.repeat(x, 5), (np.repeat(x, 5) + rng.integers(1, 100, 5 * people)) % people], 1)
+    features = [np.stack([x, x + people], 1), pairs, x[:, None]]
+    sets = [np.tile([0, 1], (people, 1)), np.tile([0, 1], (len(pairs), 1)), np.zeros((people, 1), dtype=np.int64)]
+    param = np.repeat([0, 1, 2], [people, len(pairs), people])
+    found = network_of(n, features, sets, param, np.array([1.5, 0.4, 0.5]))
+    return replace(found, potentials=rng.normal(size=2 * n))
+
+
+def flips_per_second(n: int, build: Callable[[int], Network] = random_3sat, flips: int = 1_000_000) -> float:
+    """Moves of WalkSAT."""
+    arrays = build_arrays(build(n), unary_features=True)
+    rng = np.random.default_rng(0)
+    max_walksat(arrays, rng, 1000, 1, 0.5, Clock(None), silent)
+    walk = max_walksat(arrays, rng, flips, 1, 0.5, Clock(None), silent)
+    return walk.flips / walk.seconds
+
+
+def draws_per_second(n: int, sweeps: int = 20) -> float:
+    """Variables drawn by Gibbs sampling on a network of smokers."""
+    from logicmp.infer import gibbs_loops
+
+    network = smokers(n)
+    arrays = build_arrays(network)
+    blocks = build_blocks(arrays, 5.0, 4096)
+    rng = np.random.default_rng(0)
+    state = arrays.new_state(arrays.log_weight, arrays.is_hard)
+    arrays.random_world(state, rng)
+    tally = Tally.zeros(len(arrays.domain), 0)
+
+    def run(n_sweeps: int) -> None:
+        gibbs_loops.sweep(arrays.ground, state, network.potentials, arrays.domain, blocks.first, blocks.var,
+                          blocks.state_first, blocks.states, tally.total, tally.square, np.zeros(0, dtype=np.int64),
+                          tally.watched, n_sweeps, np.zeros(2), np.zeros(len(arrays.domain)), rng)
+
+    run(1)
+    start = time.perf_counter()
+    run(sweeps)
+    return sweeps * n / (time.perf_counter() - start)
+
+
+CASES: dict[str, tuple[Callable[[int], float], str]] = {
+    "walksat, random 3-SAT": (flips_per_second, "flips/s"),
+    "walksat, smokers": (partial(flips_per_second, build=smokers), "flips/s"),
+    "gibbs, smokers": (draws_per_second, "draws/s"),
+}
+
+
+def measure(n: int, repeats: int = 5) -> dict[str, float]:
+    """The median speed of each case at one size."""
+    return {name: float(np.median([run(n) for _ in range(repeats)])) for name, (run, _) in CASES.items()}
+
+
+def main(sizes: list[int]) -> int:
+    """Print the table; 1 if a case is below the bar."""
+    is_slow = False
+    for n in sizes:
+        for name, speed in measure(n).items():
+            print(f"{f'{name}, {n:,} variables':50} {speed:.1e} {CASES[name][1]}")
+            is_slow |= speed < BAR and (n, name) != (100_000, "walksat, random 3-SAT")
+    return int(is_slow)
+
+
+if __name__ == "__main__":
+    sys.exit(main([int(n) for n in sys.argv[1:]] or [1000, 100_000]))

@@ -1,0 +1,101 @@
+"""Networks that give every ground atom its log-odds: a free vector per constant, or a graph network over the facts.
+
+    Embedding    the authors' released run: a 128-d vector per constant, logit = u . tanh(e'We + Ve + b), 8 slices
+    Graph        the paper's text: vectors made by messages along the facts (ExpressGNN's idea), the same read-out
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import torch
+from torch import Tensor, nn
+
+from logicmp.ground import World
+from logicmp.parse import Predicate
+
+SLICES = 8
+
+
+class ReadOut(nn.Module):
+    """Log-odds of all atoms of one predicate: u . tanh(e'We + Ve + b), bilinear in neighbouring arguments."""
+
+    def __init__(self, predicate: Predicate, dim: int):
+        super().__init__()
+        n = len(predicate.arguments)
+        self.predicate = predicate
+        self.pairs = list(itertools.pairwise(range(n))) or [(0, 0)] * (n == 1)
+        self.bilinear = nn.Parameter(torch.randn(len(self.pairs), SLICES, dim, dim) / dim)
+        self.linear = nn.Parameter(torch.randn(n, SLICES, dim) / dim**0.5)
+        self.bias = nn.Parameter(torch.zeros(SLICES))
+        self.weight = nn.Parameter(torch.randn(SLICES) / SLICES**0.5)
+        self.offset = nn.Parameter(torch.zeros(()))
+
+    def forward(self, vectors: dict[str, Tensor]) -> Tensor:
+        """[n_1, ..., n_k]"""
+        args = [vectors[t] for t in self.predicate.types]
+
+        def spread(x: Tensor, *axes: int) -> Tensor:
+            # [n_i, (n_j,) slices] among the axes of all arguments
+            shape = [1] * len(args) + [SLICES]
+            for axis, size in zip(axes, x.shape, strict=False):
+                shape[axis] = size
+            return x.reshape(shape)
+
+        total = self.bias
+        for k, x in enumerate(args):
+            total = total + spread(x @ self.linear[k].mT, k)
+        for (i, j), w in zip(self.pairs, self.bilinear, strict=True):
+            if i == j:
+                total = total + spread(torch.einsum("nd,sde,ne->ns", args[i], w, args[i]), i)
+            else:
+                total = total + spread(torch.einsum("nd,sde,me->nms", args[i], w, args[j]), i, j)
+        return torch.tanh(total) @ self.weight + self.offset
+
+
+class Encoder(nn.Module):
+    """Vectors of the constants, and a read-out for each predicate."""
+
+    def __init__(self, world: World, dim: int = 128):
+        super().__init__()
+        self.free = nn.ParameterDict({t: nn.Parameter(torch.randn(n, dim) / dim**0.5)
+                                      for t, n in world.sizes.items()})
+        self.read_out = nn.ModuleDict({p.name: ReadOut(p, dim) for p in world.theory.predicates})
+
+    def vectors(self) -> dict[str, Tensor]:
+        return dict(self.free.items())
+
+    def forward(self) -> dict[str, Tensor]:
+        vectors = self.vectors()
+        return {name: read_out(vectors) for name, read_out in self.read_out.items()}
+
+
+class Embedding(Encoder):
+    """A free vector per constant."""
+
+
+class Graph(Encoder):
+    """Vectors by messages along the true facts, from one argument to another, one matrix for each kind."""
+
+    def __init__(self, world: World, dim: int = 128, layers: int = 2):
+        super().__init__(world, dim)
+        self.kinds = []
+        for predicate in world.theory.predicates:
+            facts = torch.from_numpy(world.values[predicate.name] == 1).nonzero(as_tuple=True)
+            n = len(predicate.arguments)
+            if len(facts[0]):
+                self.kinds += [(predicate.types[i], predicate.types[j], facts[i], facts[j])
+                               for i in range(n) for j in range(n) if i != j or n == 1]
+        self.messages = nn.ParameterList([nn.Parameter(torch.randn(layers, dim, dim) / dim**0.5) for _ in self.kinds])
+        self.own = nn.Parameter(torch.randn(layers, dim, dim) / dim**0.5)
+
+    def vectors(self) -> dict[str, Tensor]:
+        found = dict(self.free.items())
+        for layer in range(len(self.own)):
+            new = {t: x @ self.own[layer] for t, x in found.items()}
+            for (source, target, at, to), weight in zip(self.kinds, self.messages, strict=True):
+                sent = (found[source] @ weight[layer])[at]
+                count = torch.bincount(to, minlength=len(found[target])).clamp_min(1).unsqueeze(1)
+                new[target] = new[target] + torch.zeros_like(new[target]).index_add(0, to, sent) / count
+            found = {t: found[t] + torch.relu(x) for t, x in new.items()}
+        return found

@@ -1,0 +1,192 @@
+"""The most probable world as a MaxSAT problem and as an integer program, for solvers that prove what they find.
+
+Stage: ground -> **infer**; used by map, and by the samplers where hard rules are difficult.
+
+    a variable with values a, b, c       one proposition for each, exactly one of which is true
+    2 Smokes(A) => Cancer(A)             MaxSAT: the soft clause !s v c, of weight 2
+                                         ILP: minimize 2 y, where  y >= s + (1 - c) - 1
+
+A rule with a negative weight is better false than true: y implies each literal of what breaks it, and earns the weight.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..errors import LogicMPError
+from .ground_arrays import GroundArrays, contradiction, need
+
+# MaxSAT counts in whole numbers: the largest weight is this many
+SCALE = 10**9
+
+
+class Propositions:
+    """The numbers of a SAT solver for the values of a network's variables."""
+
+    def __init__(self, arrays: GroundArrays):
+        self.arrays = arrays
+        g = arrays.ground
+        self.starts, self.cards = g.starts.tolist(), np.diff(g.starts).tolist()
+        # by set: the values inside it, and those outside
+        self.inside = [sorted(members) for members in arrays.network.sets.members]
+        self.outside = [sorted(set(range(card)) - members) for card, members in zip(
+            arrays.network.sets.cards, arrays.network.sets.members, strict=True)]
+        self.n = int(g.starts[-1])
+
+    def value(self, v: int, x: int) -> int:
+        """The literal that says that a variable has a value; one proposition is enough for two values."""
+        place: int = self.starts[v] + 1
+        return place + x if self.cards[v] != 2 else place if x else -place
+
+    def clause(self, v: int, chosen: int, inside: bool) -> list[int]:
+        """A variable's value is inside a set, or outside."""
+        return [self.value(v, x) for x in (self.inside if inside else self.outside)[chosen]]
+
+    def literals(self, f: int) -> Iterator[tuple[int, int]]:
+        g = self.arrays.ground
+        span = slice(g.begins[f], g.begins[f + 1])
+        return zip(g.var[span].tolist(), g.set[span].tolist(), strict=True)
+
+    def not_holding(self, f: int) -> list[int]:
+        """The clause that says that a feature does not hold."""
+        return [p for v, chosen in self.literals(f) for p in self.clause(v, chosen, inside=False)]
+
+    def hard_clauses(self) -> Iterator[list[int]]:
+        """One value for each variable, none that is impossible, and the hard rules."""
+        domain = self.arrays.domain.tolist()
+        for v, card in enumerate(self.cards):
+            for x in range(card):
+                if not domain[self.starts[v] + x]:
+                    yield [-self.value(v, x)]
+            if card != 2:
+                yield [self.value(v, x) for x in range(card)]
+                yield from ([-self.value(v, x), -self.value(v, y)] for x in range(card) for y in range(x))
+        for f in np.flatnonzero(self.arrays.is_hard).tolist():
+            yield self.not_holding(f)
+
+    def world(self, model: list[int]) -> np.ndarray:
+        """The values of all variables in a model of the clauses."""
+        is_true = {p for p in model if p > 0}
+        return np.array([next((x for x in range(card - 1, 0, -1) if self.value(v, x) in is_true), 0)
+                         for v, card in enumerate(self.cards)], dtype=np.int32)
+
+
+def hard_world(arrays: GroundArrays) -> np.ndarray | None:
+    """A world that obeys the hard rules, by a SAT solver; None if there is none."""
+    from pysat.solvers import Cadical153
+
+    propositions = Propositions(arrays)
+    with Cadical153(bootstrap_with=propositions.hard_clauses()) as solver:
+        return propositions.world(solver.get_model()) if solver.solve() else None
+
+
+def solve_maxsat(arrays: GroundArrays, seconds: float | None) -> tuple[np.ndarray | None, bool]:
+    """The best world, proven, by RC2; None if the time was too short.
+
+    Args:
+        arrays: with soft evidence as features.
+    """
+    need("pysat", "map", "solver 'maxsat'")
+    from pysat.examples.rc2 import RC2Stratified
+    from pysat.formula import WCNF
+
+    # RC2 fails where nothing is soft
+    if not arrays.log_weight.any():
+        found = hard_world(arrays)
+        if found is None:
+            raise contradiction(arrays.network)
+        return found, True
+    propositions = Propositions(arrays)
+    formula = WCNF()
+    for clause in propositions.hard_clauses():
+        formula.append(clause)
+    top = float(np.abs(arrays.log_weight).max(initial=0)) or 1.0
+    n = propositions.n
+    for f in np.flatnonzero(arrays.log_weight).tolist():
+        w = float(arrays.log_weight[f])
+        units = max(1, round(abs(w) / top * SCALE))
+        if w < 0:
+            formula.append(propositions.not_holding(f), weight=units)
+            continue
+        n += 1
+        for v, chosen in propositions.literals(f):
+            formula.append([-n, *propositions.clause(v, chosen, inside=True)])
+        formula.append([n], weight=units)
+    with RC2Stratified(formula, solver="g4") as solver:
+        timer = None if seconds is None else threading.Timer(max(seconds, 0.01), solver.interrupt)
+        if timer is not None:
+            timer.start()
+        try:
+            model = solver.compute(expect_interrupt=timer is not None)
+        finally:
+            if timer is not None:
+                timer.cancel()
+        if model is None and solver.interrupted:
+            return None, False
+    if model is None:
+        raise contradiction(arrays.network)
+    return propositions.world(model), True
+
+
+def solve_ilp(arrays: GroundArrays, seconds: float | None) -> tuple[np.ndarray | None, bool]:
+    """The best world by SciPy's HiGHS, and whether that is proven; None if the time was too short to find one.
+
+    Args:
+        arrays: with soft evidence as features.
+    """
+    need("scipy", "map", "solver 'ilp'")
+    from scipy.optimize import Bounds, LinearConstraint, milp
+    from scipy.sparse import coo_array
+
+    g = arrays.ground
+    n_values, n_variables, soft = len(arrays.domain), len(g.starts) - 1, np.flatnonzero(arrays.log_weight)
+    if not n_values:
+        return np.zeros(0, dtype=np.int32), True
+    # columns: a proposition for each value, then whether each soft feature holds
+    indicator = np.full(arrays.n_features, -1, dtype=np.int64)
+    indicator[soft] = n_values + np.arange(len(soft))
+    lengths = np.diff(g.begins)
+    owner = np.repeat(np.arange(arrays.n_features), lengths)
+    literal, x = np.nonzero(g.member[g.set] & (np.arange(g.member.shape[1]) < np.diff(g.starts)[g.var][:, None]))
+    column = g.starts[g.var[literal]] + x
+    wants = arrays.log_weight > 0
+    # rows: one value each; sum of literals - y <= length - 1 for what is to be avoided; y <= literal for the others
+    avoided = np.flatnonzero(arrays.is_hard | (arrays.log_weight < 0))
+    row_of = np.full(arrays.n_features, -1, dtype=np.int64)
+    row_of[avoided] = n_variables + np.arange(len(avoided))
+    first = n_variables + len(avoided)
+    wanted = np.flatnonzero(wants[owner])
+    row_of_literal = np.full(len(owner), -1, dtype=np.int64)
+    row_of_literal[wanted] = first + np.arange(len(wanted))
+    at = row_of[owner[literal]] >= 0
+    of = row_of_literal[literal] >= 0
+    has_y = avoided[indicator[avoided] >= 0]
+    rows = np.concatenate([np.repeat(np.arange(n_variables), np.diff(g.starts)), row_of[owner[literal[at]]],
+                           row_of[has_y], row_of_literal[literal[of]], row_of_literal[wanted]])
+    columns = np.concatenate([np.arange(n_values), column[at], indicator[has_y], column[of],
+                              indicator[owner[wanted]]])
+    entries = np.concatenate([np.ones(n_values), np.ones(at.sum()), -np.ones(len(has_y)), -np.ones(of.sum()),
+                              np.ones(len(wanted))])
+    n_rows, n_columns = first + len(wanted), n_values + len(soft)
+    upper = np.concatenate([np.ones(n_variables), lengths[avoided] - 1.0, np.zeros(len(wanted))])
+    lower = np.concatenate([np.ones(n_variables), np.full(n_rows - n_variables, -np.inf)])
+    found = milp(np.concatenate([np.zeros(n_values), -arrays.log_weight[soft]]),
+                 integrality=np.concatenate([np.ones(n_values), np.zeros(len(soft))]),
+                 bounds=Bounds(0, np.concatenate([arrays.domain.astype(np.float64), np.ones(len(soft))])),
+                 constraints=LinearConstraint(coo_array((entries, (rows, columns)), (n_rows, n_columns)).tocsr(), lower,
+                                              upper),
+                 options={"mip_rel_gap": 0.0} | ({} if seconds is None else {"time_limit": max(seconds, 0.01)}))
+    if found.status == 2:
+        raise contradiction(arrays.network)
+    if found.status not in (0, 1):
+        raise LogicMPError(f"HiGHS gave up: {found.message}", "use solver='maxsat' or 'walksat'")
+    if found.x is None:
+        return None, False
+    p = found.x[:n_values]
+    padded = np.full((n_variables, g.member.shape[1]), -1.0)
+    which = np.repeat(np.arange(n_variables), np.diff(g.starts))
+    padded[which, np.arange(n_values) - g.starts[which]] = p
+    return padded.argmax(1).astype(np.int32), found.status == 0
