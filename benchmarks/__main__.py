@@ -14,7 +14,10 @@ from logicmp import LogicMPError
 
 def main(arguments: list[str] | None = None) -> int:
     """Exit 0 done, 1 a check failed or the input is wrong, 2 wrong usage; a bar that is missed is no failure."""
-    chosen = _parser().parse_args(arguments)
+    chosen, chosen_rest = _parser().parse_known_args(arguments)
+    if chosen_rest and chosen.action is not _other:
+        _parser().error(f"unrecognized arguments: {' '.join(chosen_rest)}")
+    chosen.rest = chosen_rest
     try:
         return int(chosen.action(chosen))
     except LogicMPError as error:
@@ -24,7 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    commands = parser.add_subparsers(required=True, metavar="run | list | compare | methods")
+    commands = parser.add_subparsers(required=True, metavar="run | list | compare | methods | compile-time | sampling")
     run = commands.add_parser("run", help="measure cases, all of them if none is named",
                               epilog="example: python -m benchmarks run forward backward --n 128 512 --json new.json")
     run.add_argument("cases", nargs="*", metavar="CASE")
@@ -52,6 +55,11 @@ def _parser() -> argparse.ArgumentParser:
     methods.add_argument("--seed", type=int, default=0, metavar="N", help="for everything random (default: 0)")
     methods.add_argument("--json", type=Path, metavar="FILE", help="write errors and seconds there")
     methods.set_defaults(action=_methods)
+    # these two have their own arguments and read what is left
+    for name, what in (("compile-time", "the paper's table of compiled circuits beside the layer"),
+                       ("sampling", "flips per second of the compiled loops")):
+        other = commands.add_parser(name, help=what, add_help=False)
+        other.set_defaults(action=_other, name=name)
     return parser
 
 
@@ -105,6 +113,12 @@ def _methods(chosen: argparse.Namespace) -> int:
         chosen.json.write_text(json.dumps(run, indent=1) + "\n")
     print(as_markdown(outcomes, methods))
     return 0
+
+
+def _other(chosen: argparse.Namespace) -> int:
+    from . import compile_time, sampling
+
+    return int({"compile-time": compile_time, "sampling": sampling}[chosen.name].main(chosen.rest))
 
 
 def _read(path: Path) -> dict:

@@ -1,6 +1,6 @@
 """The paper's table of compile times: transitivity as a circuit, token by token, beside the layer at 512 tokens.
 
-    python -m benchmarks.compile_time --tokens 5 6 7 8 --seconds-limit 60
+    python -m benchmarks compile-time --tokens 5 6 7 8 --seconds-limit 60
 
 Each row compiles in a process of its own, which is ended after the limit, wherever it is. Its seconds are those of the
 diagram, without starting Python and grounding. The layer compiles nothing: its row is one forward of 5 iterations.
@@ -117,7 +117,7 @@ def as_markdown(circuits: Sequence[Row], layer: Row, limit: float) -> str:
 
 
 def main(arguments: list[str] | None = None, show: Callable[[str], None] = print) -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.compile_time", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m benchmarks compile-time", description=__doc__.split("\n")[0])
     parser.add_argument("--tokens", type=int, nargs="+", default=[5, 6, 7, 8], metavar="N", help="rows of the table")
     parser.add_argument("--layer-tokens", type=int, default=512, metavar="N", help="size of the layer (default: 512)")
     parser.add_argument("--seconds-limit", type=float, default=60.0, metavar="S", help="per row (default: 60)")
@@ -137,7 +137,3 @@ def main(arguments: list[str] | None = None, show: Callable[[str], None] = print
                        "layer": vars(layer)}, file, indent=1)
     show(as_markdown(circuits, layer, chosen.seconds_limit))
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

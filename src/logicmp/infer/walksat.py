@@ -74,4 +74,5 @@ def max_walksat(arrays: GroundArrays, rng: np.random.Generator, max_flips: int, 
     state.values[:] = best
     arrays.follow(state)
     n_broken_hard = int(arrays.is_hard[state.broken[: state.n_broken[0]]].sum())
-    return Walk(state.values.copy(), int(state.n_broken[0]), n_broken_hard, done, time.monotonic() - start, clock.is_over())
+    return Walk(state.values.copy(), int(state.n_broken[0]), n_broken_hard, done, time.monotonic() - start,
+                clock.is_over())
