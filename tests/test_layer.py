@@ -612,3 +612,26 @@ def test_a_change_in_place_before_the_backward_pass_is_refused_and_not_silently_
         (layer.raw_weights[0] if change == "weight" else logits).add_(1.0)
     with pytest.raises(RuntimeError, match="changed in place"):
         loss.backward()
+
+
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_a_message_that_does_not_depend_on_an_argument_meets_one_on_the_diagonal(batch: tuple[int, ...]) -> None:
+    """Without gradients messages are added in place, and this one has one entry for all values of y."""
+    layer = LogicMP("0.7 P(x, x) v P(x, y)", iterations=2)
+    x = randn(*batch, 4, 4)
+    with torch.no_grad():
+        got = layer(x)
+    close(got, layer(x))
+
+
+@settings(max_examples=100, deadline=None)
+@given(model=models(max_ground=12))
+def test_without_gradients_the_layer_gives_the_same(model: Model) -> None:
+    layer = LogicMP(model.theory, iterations=2, damping=0.3, sizes=model.sizes)
+    batch = {name: torch.stack([x, -x]) for name, x in model.unary.items()}
+    try:
+        want = layer(batch, model.evidence)
+    except CostError:
+        assume(False)
+    with torch.no_grad():
+        all_close(layer(batch, model.evidence), want)

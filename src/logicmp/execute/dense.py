@@ -413,7 +413,8 @@ class _Receiver:
                 total, owned = self._sum(parts, len(read.axes), state, total, owned)
                 if read.apart:
                     total, owned = self.executor.apart(total, read, state, in_place=owned), True
-            elif place.is_diagonal and total is not None and owned and not torch.is_grad_enabled():
+            elif place.is_diagonal and owned and self._can_add_in_place(total, state):
+                assert total is not None
                 total.diagonal(0, 1, 2).add_(self._sum(parts, 1, state)[0])
             else:
                 part = self._symmetric(read, parts, state) if self.predicate.symmetric else self._put_back(
@@ -422,6 +423,10 @@ class _Receiver:
                 total, owned = (part, fresh) if total is None else (total + part, True)
         assert total is not None
         return total
+
+    def _can_add_in_place(self, total: Tensor | None, state: State) -> bool:
+        """Whether a total has all its entries: one that does not depend on an argument has one for all of its values."""
+        return total is not None and not torch.is_grad_enabled() and total.shape == state.q[self.predicate.name].shape
 
     def _symmetric(self, read: Read, parts: list[_Part], state: State) -> Tensor:
         """To one variable for both orders: what comes to either comes to it."""
