@@ -425,7 +425,7 @@ class _Receiver:
         return total
 
     def _can_add_in_place(self, total: Tensor | None, state: State) -> bool:
-        """Whether a total has all its entries: one that does not depend on an argument has one for all of its values."""
+        """Whether a total has all its entries; where it does not depend on an argument, it has one for all values."""
         return total is not None and not torch.is_grad_enabled() and total.shape == state.q[self.predicate.name].shape
 
     def _symmetric(self, read: Read, parts: list[_Part], state: State) -> Tensor:
