@@ -6,16 +6,15 @@
 
 from __future__ import annotations
 
-import json
 import random
 from pathlib import Path
 
 import numpy as np
 import pytest
 from method_battery import FACTS, SMOKERS, MethodBattery
-from test_marginals import exact_cases
+from published import published
 
-from logicmp import LogicMPError, infer, load_facts, load_theory
+from logicmp import LogicMPError, infer
 from logicmp.execute import reference
 from logicmp.ground import World
 from logicmp.infer import METHODS
@@ -44,19 +43,9 @@ class SamplingBattery(MethodBattery):
             np.testing.assert_allclose(as_probability(got.log_odds[name]), marginals.numpy(), atol=self.tolerance)
 
     def test_every_published_case_is_met(self, data: Path) -> None:
-        cases = exact_cases(data)
-        assert len(cases) == 19
-        for folder in cases:
-            expected = json.loads((folder / "expected.json").read_text())
-            theory = load_theory(folder / "model.mln", expected["grammar"])
-            evidence = load_facts(folder / "evidence.db", theory)
-            for semantics, key in (("exact", "marginals"), ("alchemy", "marginals_alchemy_cnf_split")):
-                if key not in expected:
-                    continue
-                got = infer(theory, evidence, (folder / "query.txt").read_text(), self.method, semantics=semantics,
-                            world="open", closed=expected["closed_world"])
-                for atom, p in expected[key].items():
-                    assert got[atom] == pytest.approx(p, abs=self.tolerance), f"{folder.name}: {atom}, {semantics}"
+        for case in published(data, self.method):
+            for atom, p in case.marginals.items():
+                assert case.got[atom] == pytest.approx(p, abs=self.tolerance), f"{case.name}: {atom}, {case.semantics}"
 
     def test_a_formula_has_its_probability(self) -> None:
         queries = ["Smokes(x) => Cancer(x)", "Smokes(Bob) ^ !Smokes(Carl)", "EXIST x (Smokes(x) ^ !Cancer(x))"]

@@ -2,39 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from method_battery import FACTS, SMOKERS
+from published import published
 
-from logicmp import Evidence, LogicMPError, Theory, infer, load_facts, load_theory, parse_facts, parse_theory
+from logicmp import Evidence, LogicMPError, Theory, infer, load_theory, parse_facts, parse_theory
 from logicmp.infer.base import as_probability, log_odds_of
-
-
-def exact_cases(data: Path) -> list[Path]:
-    found = [folder for folder in sorted((data / "mln").iterdir()) if (folder / "expected.json").is_file()]
-    return [folder for folder in found if json.loads((folder / "expected.json").read_text())["status"] == "exact"]
 
 
 @pytest.mark.parametrize("method", ["exact", "auto"])
 def test_every_published_case_is_met_to_a_millionth(data: Path, method: str) -> None:
-    cases = exact_cases(data)
-    assert len(cases) == 19
-    for folder in cases:
-        expected = json.loads((folder / "expected.json").read_text())
-        theory = load_theory(folder / "model.mln", expected["grammar"])
-        evidence = load_facts(folder / "evidence.db", theory)
-        for semantics, key in (("exact", "marginals"), ("alchemy", "marginals_alchemy_cnf_split")):
-            if key not in expected:
-                continue
-            got = infer(theory, evidence, (folder / "query.txt").read_text(), method, semantics=semantics, world="open",
-                        closed=expected["closed_world"])
-            for atom, p in expected[key].items():
-                assert got[atom] == pytest.approx(p, abs=1e-6), f"{folder.name}: {atom}, {semantics}"
-            if semantics == "exact":
-                assert got.log_partition == pytest.approx(expected["log_partition"], abs=1e-6), folder.name
+    for case in published(data, method):
+        for atom, p in case.marginals.items():
+            assert case.got[atom] == pytest.approx(p, abs=1e-6), f"{case.name}: {atom}, {case.semantics}"
+        if case.log_partition is not None:
+            assert case.got.log_partition == pytest.approx(case.log_partition, abs=1e-6), case.name
 
 
 def test_friendsmoker_gives_the_number_its_authors_published(data: Path) -> None:

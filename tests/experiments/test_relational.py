@@ -1,0 +1,113 @@
+"""The relational experiment on a split that is made up, and one real split end to end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from experiments.relational import __main__ as command
+from experiments.relational import data as data_sets
+from experiments.relational.data import Split, build_split, others
+from experiments.relational.methods import CLASSICAL, METHODS, Context, average_precision, run_method
+from experiments.relational.results import Result, as_table, load_results
+from logicmp import LogicMPError
+
+PREDICATES = "parent(person, person)\nolder(person, person)\n"
+RULES = """\
+1.0 !parent(x, y) v older(x, y)
+
+1.0 !older(x, +y) v !older(+y, z) v older(x, z)
+1.0 !older(x, y) v !older(y, x)
+"""
+
+
+@pytest.fixture(scope="module")
+def split() -> Split:
+    """A line of ten people, each the parent of the next; who is older than whom follows."""
+    facts = "\n".join(f"parent(P{i}, P{i + 1})" for i in range(9)) + "\n!older(P3, P1)\n"
+    queries = "\n".join(f"{'' if i < j else '!'}older(P{i}, P{j})" for i in range(10) for j in range(10)
+                        if i != j and (i, j) != (3, 1))
+    return build_split("made/up", PREDICATES, RULES, facts, queries)
+
+
+def test_facts_are_observed_and_all_else_is_open(split: Split) -> None:
+    assert split.world.values["parent"].sum() == 9 - (100 - 9)
+    assert split.world.values["older"][3, 1] == 0
+    assert (split.world.values["older"] == -1).sum() == 99
+    assert split.closed().values["parent"].min() == 0
+    assert not any(rule.per_constant for rule in split.theory.rules)
+
+
+@pytest.mark.parametrize("method", [m for m in METHODS if m != "logicmp+weights" and m not in CLASSICAL])
+def test_every_method_ranks_the_queries(split: Split, method: str) -> None:
+    seen: list[tuple[str, int, int]] = []
+    context = Context(settings={"steps": 20, "dim": 8, "scale": 0.5, "bias": -1.0},
+                      progress=lambda *step: seen.append(step))
+    scores = run_method(method, split, context)
+    assert scores.shape == (89,)
+    assert torch.isfinite(scores).all()
+    assert 0 < average_precision(split, scores) <= 1
+    assert method == "logicmp" or seen[-1] == ("training", 20, 20)
+
+
+def test_inference_alone_finds_who_is_older(split: Split) -> None:
+    scores = run_method("logicmp", split, Context(settings={"scale": 1.0, "bias": -1.0, "iterations": 30}))
+    # half of the queries are true
+    assert average_precision(split, scores) > 0.8
+
+
+def test_the_same_seed_gives_the_same_scores(split: Split) -> None:
+    context = Context(seed=3, settings={"steps": 5, "dim": 8})
+    one, two = (run_method("logicmp+gnn", split, context) for _ in range(2))
+    assert torch.equal(one, two)
+
+
+def test_no_split_is_among_those_that_choose_for_it() -> None:
+    assert others("uw_cse/ai") == ["uw_cse/graphics", "uw_cse/language", "uw_cse/systems", "uw_cse/theory"]
+
+
+def test_a_changed_file_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "relational/kinship/S1"
+    folder.mkdir(parents=True)
+    for file in data_sets.FILES:
+        (folder / file).write_text("P(t)")
+    with pytest.raises(LogicMPError, match="is not the file the results were made with"):
+        data_sets.load_split("kinship/S1", tmp_path)
+
+
+def test_a_missing_data_set_says_where_it_comes_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LOGICMP_DATA", raising=False)
+    with pytest.raises(LogicMPError, match="neither --data nor LOGICMP_DATA is given\nhint: the files are public"):
+        data_sets.load_split("kinship/S1")
+
+
+def test_the_table_has_the_mean_over_seeds_and_the_papers_rows() -> None:
+    results = [Result(f"uw_cse/{name}", "logicmp+gnn", seed, 0.2 + seed / 10, 1.0, 1.0, "abc")
+               for name in data_sets.SPLITS["uw_cse"] for seed in range(2)]
+    results.append(Result("uw_cse/ai", "bp", 0, None, 600.0, 1.0, "abc", status="> cap"))
+    table = as_table(results)
+    assert "| logicmp+gnn | .25 ±.07 | .25 ±.07 | .25 ±.07 | .25 ±.07 | .25 ±.07 | **.25** | 1 (max 1) |" in table
+    assert "| bp | > cap |  |  |  |  |  | 600 (max 600) |" in table
+    assert "| *paper: ExpressGNN w/ LogicMP* | .26 | .30 | .42 | .25 | .28 | .30 | |" in table
+
+
+def test_one_real_split_from_the_command_to_the_table(
+        data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["run", "kinship/S1", "--method", "logicmp", "--data", str(data), "--results", str(tmp_path)]
+    assert command.main(words) == 0
+    (result,) = load_results(tmp_path)
+    assert result.auc_pr is not None
+    assert result.auc_pr > 0.9
+    assert json.loads((tmp_path / "kinship-S1-logicmp-0.json").read_text())["split"] == "kinship/S1"
+    assert command.main(words) == 0
+    assert "there already" in capsys.readouterr().err
+    assert command.main(["table", "--results", str(tmp_path)]) == 0
+    assert "| logicmp | " in capsys.readouterr().out
+
+
+def test_an_unknown_split_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["run", "kinship/S9", "--method", "logicmp", "--data", "."]) == 1
+    assert "there is no split 'kinship/S9'" in capsys.readouterr().err
