@@ -27,7 +27,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    commands = parser.add_subparsers(required=True, metavar="run | list | compare | methods | compile-time | sampling")
+    commands = parser.add_subparsers(
+        required=True, metavar="run | list | compare | methods | compile-time | sampling | ablation")
     run = commands.add_parser("run", help="measure cases, all of them if none is named",
                               epilog="example: python -m benchmarks run forward backward --n 128 512 --json new.json")
     run.add_argument("cases", nargs="*", metavar="CASE")
@@ -55,9 +56,10 @@ def _parser() -> argparse.ArgumentParser:
     methods.add_argument("--seed", type=int, default=0, metavar="N", help="for everything random (default: 0)")
     methods.add_argument("--json", type=Path, metavar="FILE", help="write errors and seconds there")
     methods.set_defaults(action=_methods)
-    # these two have their own arguments and read what is left
+    # these have their own arguments and read what is left
     for name, what in (("compile-time", "the paper's table of compiled circuits beside the layer"),
-                       ("sampling", "flips per second of the compiled loops")):
+                       ("sampling", "flips per second of the compiled loops"),
+                       ("ablation", "one mean-field update with and without the paper's improvements")):
         other = commands.add_parser(name, help=what, add_help=False)
         other.set_defaults(action=_other, name=name)
     return parser
@@ -116,9 +118,10 @@ def _methods(chosen: argparse.Namespace) -> int:
 
 
 def _other(chosen: argparse.Namespace) -> int:
-    from . import compile_time, sampling
+    from . import ablation, compile_time, sampling
 
-    return int({"compile-time": compile_time, "sampling": sampling}[chosen.name].main(chosen.rest))
+    modules = {"compile-time": compile_time, "sampling": sampling, "ablation": ablation}
+    return int(modules[chosen.name].main(chosen.rest))
 
 
 def _read(path: Path) -> dict:

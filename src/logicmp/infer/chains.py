@@ -195,7 +195,7 @@ class Batches:
                  f"{effective[fewest]:,.0f} ({self._name(fewest)}){part}"]
         if r_hat[worst] > MAX_R_HAT:
             notes.append(f"warning: the chains do not agree, R-hat is {r_hat[worst]:.3f}: take more samples, or "
-                         "another method (exact, mc-sat, gibbs)")
+                         "another method")
         return float(r_hat[worst]), notes
 
     def _name(self, k: int) -> str:

@@ -110,7 +110,7 @@ class Gibbs(Sampler):
         # a variable without a choice is in no block
         draws.p[blocks.decided] = arrays.domain[blocks.decided]
         solution = solution_of(arrays, draws, watch)
-        if blocks.largest:
+        if blocks.n_joint:
             solution.notes.append(f"{blocks.n_joint:,} blocks of variables that depend strongly on each other, of up "
                                   f"to {blocks.largest:,} joint states")
         return solution
