@@ -64,6 +64,12 @@ def test_rule_of_an_equality_is_held_to_its_constants_by_a_premise() -> None:
         "1 x = A => P(x) v P(y) v x = y", "2 x = B => P(x) v P(y) v x = y"]
 
 
+def test_rule_whose_atoms_meet_in_a_constant_keeps_its_clauses() -> None:
+    theory = parse_theory("t = {A, B}\nP(t)\nP(+x) <=> P(A)")
+    assert [str(rule) for rule in split_rule(theory.rules[0], torch.tensor([1.0, 2.0]), theory)] == [
+        "1 x = A => (P(x) <=> P(A))", "2 P(B) <=> P(A)"]
+
+
 def test_grounding_that_an_offset_leads_out_of_the_type_has_no_line() -> None:
     theory = parse_theory("t = {A, B, C}\nP(t)\nP(+x) => P(x+1)")
     assert [str(rule) for rule in split_rule(theory.rules[0], torch.tensor([1.0, 2.0, 3.0]), theory)] == [

@@ -39,15 +39,18 @@ def split_rule(rule: Rule, weights: Tensor, theory: Theory) -> list[Rule]:
 
 def _put(formula: Formula, chosen: Mapping[str, int], theory: Theory) -> Formula | None:
     """The formula with constants for variables; None if an offset leads out of the type."""
-    equalities = {term.name for leaf in atoms(formula) if isinstance(leaf, Equal)
-                  for term in terms(leaf) if isinstance(term, Variable)}
-    if equalities & set(chosen):
-        # an equality of two constants cannot be written: the rule is held to its constants by a premise instead
-        types = free_variables(formula)
-        held = tuple(Equal(Variable(name, types[name]), Constant(theory.type[types[name]].constants[place]))
-                     for name, place in chosen.items())
-        return Implies(held[0] if len(held) == 1 else And(held), put_constants(formula, {}, {}))
+    plain = put_constants(formula, {}, {})
     try:
-        return put_constants(formula, chosen, {t.name: t.constants for t in theory.types})
+        found = put_constants(formula, chosen, {t.name: t.constants for t in theory.types})
     except IndexError:
         return None
+    names = {term.name for leaf in atoms(formula) if isinstance(leaf, Equal)
+             for term in terms(leaf) if isinstance(term, Variable)}
+    if not names & set(chosen) and len(set(atoms(found))) == len(set(atoms(plain))):
+        return found
+    # an equality of two constants cannot be written, and where two atoms become one the formula has other clauses,
+    # among which Alchemy divides the weight: the rule is held to its constants by a premise instead
+    types = free_variables(formula)
+    held = tuple(Equal(Variable(name, types[name]), Constant(theory.type[types[name]].constants[place]))
+                 for name, place in chosen.items())
+    return Implies(held[0] if len(held) == 1 else And(held), plain)
