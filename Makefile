@@ -12,7 +12,7 @@ test: .venv/dev lint
 	$(BIN)/pytest -q -n 2 -m "not slow"
 
 nightly: .venv/dev lint
-	$(BIN)/pytest -q -n 2
+	HYPOTHESIS_PROFILE=random $(BIN)/pytest -q -n 2
 
 lint: .venv/dev
 	$(BIN)/ruff check .

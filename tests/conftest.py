@@ -1,4 +1,4 @@
-"""Fixtures for every test: where the data sets are."""
+"""Fixtures for every test: where the data sets are, and how random theories are drawn."""
 
 from __future__ import annotations
 
@@ -6,6 +6,12 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# the same random theories in every run, so that a test says the same tomorrow; `make nightly` draws new ones
+settings.register_profile("repeatable", derandomize=True)
+settings.register_profile("random", derandomize=False)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 ROOT = Path(__file__).resolve().parent.parent
 
