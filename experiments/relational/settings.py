@@ -19,7 +19,7 @@ from typing import Any
 from logicmp.parse.files import write_whole
 
 from .data import load_split, others, split_names
-from .methods import Context, average_precision, learn_weighted, run_method, scorer
+from .methods import Context, average_precision, run_method
 
 CHOSEN = Path(__file__).with_name("settings.json")
 # fixed for each data set and method before any number was seen: what grid() varies comes on top
@@ -69,6 +69,3 @@ def store(method: str, chosen: Mapping[str, Mapping[str, Any]]) -> None:
     stored = json.loads(CHOSEN.read_text()) if CHOSEN.exists() else {}
     stored.setdefault(method, {}).update(chosen)
     write_whole(CHOSEN, json.dumps(stored, indent=1) + "\n", "settings")
-
-
-__all__ = ["choose", "grid", "learn_weighted", "load_settings", "scorer", "store"]

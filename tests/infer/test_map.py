@@ -24,7 +24,7 @@ class MapBattery(MethodBattery):
 
 
 class TestAuto(MapBattery):
-    pass
+    """The solver that is taken by default."""
 
 
 class TestMaxSat(MapBattery):

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from ..errors import LogicMPError, closest
-from ..ground import Network, World
+from ..ground import Network, World, build_network
 from ..ground.build import n_values
 from ..normalize.expand import variable_ranges
 from ..parse.facts import PLAIN_FACT_CONSTANT
@@ -55,6 +55,12 @@ class Problem:
     semantics: str = "exact"
     seed: int = 0
     progress: Progress = silent
+
+    def network(self, max_groundings: int, rules: Sequence[Rule] | None = None) -> Network:
+        """The ground network of some rules, by default the theory's own and after them the formulas asked for."""
+        rules = (*self.world.theory.rules, *self.formulas) if rules is None else rules
+        return build_network(self.world, rules, self.semantics, max_groundings,
+                             lambda done, n: self.progress("grounding", done, n))
 
 
 @dataclass

@@ -17,7 +17,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..errors import LogicMPError
-from ..ground import HARD, MAX_GROUNDINGS, Network, build_network
+from ..ground import HARD, MAX_GROUNDINGS, Network
 from ..ground.join import spread
 from .base import Clock, Method, Problem, Solution, odds_of_counts, odds_of_values
 from .factor_graph import Graph, Reading, build_graph, propagate
@@ -47,8 +47,7 @@ class BeliefPropagation(Method):
         if not 0 <= self.damping < 1:
             raise LogicMPError(f"damping={self.damping} cannot be", "it is at least 0 and less than 1")
         clock = Clock(self.max_seconds)
-        network = build_network(problem.world, (*problem.world.theory.rules, *problem.formulas), problem.semantics,
-                                self.max_groundings, lambda done, n: problem.progress("grounding", done, n))
+        network = problem.network(self.max_groundings)
         possible = propagate(network)
         graph, readings = build_graph(network, possible)
         graph, group, readings, notes = self._compress(graph, readings)

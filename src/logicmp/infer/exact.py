@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from ..errors import CostError, LogicMPError
-from ..ground import HARD, MAX_GROUNDINGS, Network, build_network
+from ..ground import HARD, MAX_GROUNDINGS, Network
 from ..parse.theory import Predicate, Rule
 from .base import Clock, Method, Problem, Solution, odds_of_counts, odds_of_values
 from .components import Structure, find_structures, shorten
@@ -222,8 +222,7 @@ class Exact(Method):
 
     def network(self, problem: Problem, *more: Rule) -> Network:
         """The ground network, with a formula that is asked for."""
-        return build_network(problem.world, (*problem.world.theory.rules, *more), problem.semantics,
-                             self.max_groundings, lambda done, n: problem.progress("grounding", done, n))
+        return problem.network(self.max_groundings, (*problem.world.theory.rules, *more))
 
 
 def solve_exact(model: ExactModel, problem: Problem, clock: Clock) -> Solution:

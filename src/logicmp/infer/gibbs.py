@@ -17,7 +17,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..errors import CostError
-from ..ground import MAX_GROUNDINGS, Network, build_network
+from ..ground import MAX_GROUNDINGS, Network
 from .base import Clock, Method, Problem, Solution, odds_of_counts, odds_of_values
 from .chains import Chains, Draws, Tally
 from .ground_arrays import GroundArrays, build_arrays, need, obey_hard_rules, possible_only
@@ -52,8 +52,7 @@ class Sampler(Method):
     def network(self, problem: Problem) -> Network:
         """The ground network, with all formulas that are asked for."""
         need("numba", "sampling", f"method {self.name!r}")
-        return build_network(problem.world, (*problem.world.theory.rules, *problem.formulas), problem.semantics,
-                             self.max_groundings, lambda done, n: problem.progress("grounding", done, n))
+        return problem.network(self.max_groundings)
 
     def plan(self, problem: Problem, clock: Clock) -> Chains:
         return Chains(self.chains, self.burn_in, self.samples, self.error, self.name, clock, problem.progress)

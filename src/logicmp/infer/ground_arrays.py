@@ -12,7 +12,6 @@ Everything is linear in the size of the network.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -296,8 +295,3 @@ def one_each(network: Network, values: np.ndarray) -> np.ndarray:
     p = np.zeros(int(network.starts[-1]))
     p[network.starts[:-1] + values] = 1
     return p
-
-
-def names_of(network: Network, places: Sequence[int]) -> list[str]:
-    """The variables that values belong to, as the user knows them."""
-    return [network.name(int(np.searchsorted(network.starts, place, "right")) - 1) for place in places]

@@ -18,7 +18,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..errors import LogicMPError, RuleError
-from ..ground import HARD, MAX_GROUNDINGS, Network, build_network
+from ..ground import HARD, MAX_GROUNDINGS, Network
 from ..ground.join import spread
 from .base import EPSILON, Clock, Method, Problem, Solution, odds_of_counts, odds_of_values
 from .factor_graph import propagate
@@ -155,8 +155,7 @@ class HingeLossMRF(Method):
         if self.step_size <= 0:
             raise LogicMPError(f"step_size={self.step_size} cannot be", "it is more than 0")
         clock = Clock(self.max_seconds)
-        network = build_network(problem.world, (*problem.world.theory.rules, *problem.formulas), problem.semantics,
-                                self.max_groundings, lambda done, n: problem.progress("grounding", done, n))
+        network = problem.network(self.max_groundings)
         # contradictions that can be seen one rule at a time are errors, not a loss
         propagate(network)
         loss = build_loss(network, self.squared)

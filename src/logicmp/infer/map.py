@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..errors import LogicMPError, closest
-from ..ground import HARD, MAX_GROUNDINGS, Network, build_network
+from ..ground import HARD, MAX_GROUNDINGS, Network
 from .base import Clock, Method, Problem, Progress, Solution, odds_of_counts, odds_of_values, silent
 from .ground_arrays import GroundArrays, build_arrays, contradiction, need, one_each
 from .map_programs import solve_ilp, solve_maxsat
@@ -48,7 +48,7 @@ def best_world(network: Network, weights: np.ndarray | None = None, solver: str 
     """The world of highest probability, or the best that was found in time.
 
     >>> from logicmp import parse_facts, parse_theory
-    >>> from logicmp.ground import build_world
+    >>> from logicmp.ground import build_network, build_world
     >>> theory = parse_theory("p = {A, B}\\nS(p)\\n2 S(x)\\n!S(A) v !S(B).\\n1 S(A)")
     >>> best_world(build_network(build_world(parse_facts("", theory))), solver="ilp").values.tolist()
     [1, 0]
@@ -146,8 +146,7 @@ class Map(Method):
 
     def solve(self, problem: Problem) -> Solution:
         clock = Clock(self.max_seconds)
-        network = build_network(problem.world, (*problem.world.theory.rules, *problem.formulas), problem.semantics,
-                                self.max_groundings, lambda done, n: problem.progress("grounding", done, n))
+        network = problem.network(self.max_groundings)
         best = best_world(network, solver=self.solver, seed=problem.seed, max_flips=self.max_flips,
                           restarts=self.restarts, noise=self.noise, clock=clock, progress=problem.progress)
         expected = network.base.copy()

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import LogicMPError, RuleError
-from ..ground import MAX_GROUNDINGS, Network, build_network
+from ..ground import MAX_GROUNDINGS, Network
 from ..ground.join import spread
 from .base import Clock, Method, Problem, Solution, odds_of_counts, odds_of_values
 
@@ -80,8 +80,7 @@ class MeanFieldSequential(Method):
         """The network with a finite weight for hard rules, as the layer has them."""
         rules = [replace(rule, is_hard=False, weight=self.hard_weight) if rule.is_hard else rule
                  for rule in problem.world.theory.rules]
-        network = build_network(problem.world, (*rules, *problem.formulas), problem.semantics, self.max_groundings,
-                                lambda done, n: problem.progress("grounding", done, n))
+        network = problem.network(self.max_groundings, (*rules, *problem.formulas))
         if len(network.cards) > network.n_own:
             feature = int(np.searchsorted(network.begins, np.flatnonzero(network.var >= network.n_own)[0], "right")) - 1
             rule = network.rules[network.rule[feature]]

@@ -9,6 +9,7 @@ The terms in the formulas have no types yet; declarations are still formulas (`S
 
 from __future__ import annotations
 
+import contextlib
 import re
 from typing import Any
 
@@ -63,11 +64,9 @@ def read_statements(source: Source, grammar: str = "auto") -> list[Statement | I
     text = _join_lines(source.text) + "\n"
     plain, rest = read_plain(source, text, prac)
     if plain:
-        try:
+        # a plain line may turn out to belong to the one before; and an error is worded for the text as it stands
+        with contextlib.suppress(RuleError):
             return _read_by_grammar(source, rest, prac, plain)
-        except RuleError:
-            # a plain line may turn out to belong to the one before; and an error is worded for the text as it stands
-            pass
     return _read_by_grammar(source, text, prac, {})
 
 
