@@ -116,16 +116,25 @@ def solve_maxsat(arrays: GroundArrays, seconds: float | None) -> tuple[np.ndarra
             formula.append([-n, *propositions.clause(v, chosen, inside=True)])
         formula.append([n], weight=units)
     with RC2Stratified(formula, solver="g4") as solver:
-        timer = None if seconds is None else threading.Timer(max(seconds, 0.01), solver.interrupt)
-        if timer is not None:
-            timer.start()
+        ended, is_late = threading.Event(), threading.Event()
+
+        def interrupt() -> None:
+            # again and again: RC2 forgets an interruption that comes between two of its calls, and its own mark of one
+            ended.wait(seconds)
+            while not ended.is_set():
+                is_late.set()
+                solver.interrupt()
+                ended.wait(0.05)
+
+        watcher = threading.Thread(target=interrupt, daemon=True)
+        watcher.start()
         try:
-            model = solver.compute(expect_interrupt=timer is not None)
+            model = solver.compute(expect_interrupt=True)
         finally:
-            if timer is not None:
-                timer.cancel()
-        if model is None and solver.interrupted:
-            return None, False
+            ended.set()
+            watcher.join()
+    if model is None and is_late.is_set():
+        return None, False
     if model is None:
         raise contradiction(arrays.network)
     return propositions.world(model), True
