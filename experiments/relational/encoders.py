@@ -30,6 +30,10 @@ class ReadOut(nn.Module):
         self.bias = nn.Parameter(torch.zeros(SLICES))
         self.weight = nn.Parameter(torch.randn(SLICES) / SLICES**0.5)
         self.offset = nn.Parameter(torch.zeros(()))
+        self.unit: Tensor
+        self.zero: Tensor
+        self.register_buffer("unit", torch.ones(()))
+        self.register_buffer("zero", torch.zeros(()))
 
     def forward(self, vectors: dict[str, Tensor]) -> Tensor:
         """[n_1, ..., n_k]"""
@@ -50,20 +54,33 @@ class ReadOut(nn.Module):
                 total = total + spread(torch.einsum("nd,sde,ne->ns", args[i], w, args[i]), i)
             else:
                 total = total + spread(torch.einsum("nd,sde,me->nms", args[i], w, args[j]), i, j)
-        return torch.tanh(total) @ self.weight + self.offset
+        return (torch.tanh(total) @ self.weight + self.offset) * self.unit + self.zero
 
 
 class Encoder(nn.Module):
-    """Vectors of the constants, and a read-out for each predicate."""
+    """Vectors of the constants, and a read-out for each predicate.
 
-    def __init__(self, world: World, dim: int = 128):
+    Args:
+        is_free: a vector for each constant; if not, one for all of a type, and those alike in their facts are alike.
+    """
+
+    def __init__(self, world: World, dim: int = 128, is_free: bool = True):
         super().__init__()
-        self.free = nn.ParameterDict({t: nn.Parameter(torch.randn(n, dim) / dim**0.5)
+        self.sizes = world.sizes
+        self.free = nn.ParameterDict({t: nn.Parameter(torch.randn(n if is_free else 1, dim) / dim**0.5)
                                       for t, n in world.sizes.items()})
         self.read_out = nn.ModuleDict({p.name: ReadOut(p, dim) for p in world.theory.predicates})
 
+    def measure(self, name: str, log_odds: Tensor) -> None:
+        """Give the log-odds of a predicate around the mean of some, in units of their spread."""
+        self.read_out[name].zero = log_odds.mean()
+        self.read_out[name].unit = log_odds.std().clamp_min(0.1)
+
+    def unit(self, name: str) -> Tensor:
+        return self.read_out[name].unit
+
     def vectors(self) -> dict[str, Tensor]:
-        return dict(self.free.items())
+        return {t: x.expand(self.sizes[t], -1) for t, x in self.free.items()}
 
     def forward(self) -> dict[str, Tensor]:
         vectors = self.vectors()
@@ -77,8 +94,8 @@ class Embedding(Encoder):
 class Graph(Encoder):
     """Vectors by messages along the true facts, from one argument to another, one matrix for each kind."""
 
-    def __init__(self, world: World, dim: int = 128, layers: int = 2):
-        super().__init__(world, dim)
+    def __init__(self, world: World, dim: int = 128, is_free: bool = True, layers: int = 2):
+        super().__init__(world, dim, is_free)
         self.kinds = []
         for predicate in world.theory.predicates:
             facts = torch.from_numpy(world.values[predicate.name] == 1).nonzero(as_tuple=True)
@@ -90,12 +107,13 @@ class Graph(Encoder):
         self.own = nn.Parameter(torch.randn(layers, dim, dim) / dim**0.5)
 
     def vectors(self) -> dict[str, Tensor]:
-        found = dict(self.free.items())
+        found = super().vectors()
         for layer in range(len(self.own)):
             new = {t: x @ self.own[layer] for t, x in found.items()}
             for (source, target, at, to), weight in zip(self.kinds, self.messages, strict=True):
                 sent = (found[source] @ weight[layer])[at]
                 count = torch.bincount(to, minlength=len(found[target])).clamp_min(1).unsqueeze(1)
                 new[target] = new[target] + torch.zeros_like(new[target]).index_add(0, to, sent) / count
-            found = {t: found[t] + torch.relu(x) for t, x in new.items()}
+            # of length 1: longer ones soon saturate the read-out
+            found = {t: nn.functional.normalize(found[t] + torch.relu(x), dim=1) for t, x in new.items()}
         return found

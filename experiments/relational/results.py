@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import statistics
-import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 from logicmp.parse.files import write_whole
 
+from ..runs import commit
 from .data import SPLITS, split_names
 
 RESULTS = Path(__file__).with_name("results")
@@ -36,21 +36,26 @@ DATA_SETS = ("kinship", "uw_cse", "cora")
 
 @dataclass
 class Result:
-    """What one run gave; `auc_pr` is None if it did not end."""
+    """What one run gave; `auc_pr` is None if there is no number."""
 
     split: str
     method: str
     seed: int
-    auc_pr: float | None
-    seconds: float
+    auc_pr: float | None = None
+    seconds: float = 0.0
     # in MB
-    peak_memory: float
-    commit: str
-    # why there is no number: over the time limit, refused
+    peak_memory: float = 0.0
+    threads: int = 0
+    commit: str = field(default_factory=commit)
+    # or "> cap": over the time limit, with what there was then; "refused": too large
     status: str = "done"
     settings: dict[str, Any] = field(default_factory=dict)
     # (seconds, average precision) while it ran
     curve: list[tuple[float, float]] = field(default_factory=list)
+
+    @property
+    def title(self) -> str:
+        return f"{self.split} {self.method} seed {self.seed}"
 
     @property
     def file(self) -> str:
@@ -65,14 +70,6 @@ class Result:
 
 def load_results(folder: Path = RESULTS) -> list[Result]:
     return [Result(**json.loads(path.read_text())) for path in sorted(folder.glob("*.json"))]
-
-
-def commit() -> str:
-    try:
-        return subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True,
-                              cwd=Path(__file__).parent).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
 
 
 def _cell(results: Iterable[Result]) -> str:

@@ -3,7 +3,8 @@
     python -m experiments.relational choose uw_cse --method logicmp
 
 For a split, every setting of a small grid is tried on the other splits of its data set, and the one with the highest
-mean average precision there is taken. What was chosen, and what it was chosen from, is kept in settings.json.
+mean average precision there is taken. The lines printed say what each split would get, its own number not among those
+averaged. What was chosen is kept in settings.json.
 """
 
 from __future__ import annotations
@@ -11,25 +12,34 @@ from __future__ import annotations
 import itertools
 import json
 import statistics
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from logicmp.parse.files import write_whole
 
 from .data import load_split, others, split_names
-from .methods import Context, average_precision, run_method
+from .methods import run_method
+from .training import Context, average_precision
 
 CHOSEN = Path(__file__).with_name("settings.json")
-# fixed for each data set and method before any number was seen: what grid() varies comes on top
-FIXED: Mapping[str, Mapping[str, Any]] = {
-    "logicmp": {"damping": 0.5},
-    "logicmp+weights": {"steps": 100},
-}
+# what the grids do not vary
+FIXED: Mapping[str, Mapping[str, Any]] = {"logicmp": {"damping": 0.5}}
+DISTILLED: Mapping[str, tuple[Any, ...]] = {"bias": (-1.5, -0.5), "reduce": ("sum", "mean"), "moved": (True, False)}
 GRIDS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
-    "logicmp": {"scale": (0.1, 0.3, 1.0), "bias": (-3.0, -1.0, 0.0), "iterations": (5, 15), "reduce": ("sum", "mean")},
+    "logicmp": {"scale": (0.03, 0.1, 0.3, 1.0, 3.0), "bias": (-3.0, -1.5, -0.5, 0.0), "iterations": (2, 5, 15),
+                "reduce": ("sum", "mean")},
+    "logicmp+weights": {"iterations": (1, 5), "positive": (1.0, 10.0)},
+    "logicmp+embedding": DISTILLED,
+    "logicmp+gnn": {**DISTILLED, "free": (True, False)},
+    "gs": {"rules": (1.0, 10.0), "free": (True, False)},
+    "expressgnn": {"free": (True, False)},
 }
+# methods that learn from the labels of the other splits
+LEARN_FROM_OTHERS = ("logicmp+weights",)
 
 
 def grid(method: str) -> Iterator[dict[str, Any]]:
@@ -46,22 +56,32 @@ def load_settings(split: str, method: str) -> dict[str, Any]:
 
 def choose(data_set: str, method: str, context: Context,
            say: Callable[[str], None] = lambda text: None) -> dict[str, dict[str, Any]]:
-    """Try the grid on every split of a data set; for each split keep what was best on the others."""
+    """Try the grid on the splits of a data set; for each split keep what was best on the others.
+
+    A method that learns from the other splits is tried for each split anew, and learns without that one.
+    """
     names = split_names(data_set)
     splits = {name: load_split(name, context.data) for name in names}
-    tried: list[tuple[dict[str, Any], dict[str, float]]] = []
-    for settings in grid(method):
-        found = {name: average_precision(split, run_method(method, split, replace(context, settings=settings)))
-                 for name, split in splits.items()}
-        tried.append((settings, found))
-        say(f"{settings}: {' '.join(f'{name} {value:.3f}' for name, value in found.items())}")
+
+    @cache
+    def value(k: int, name: str, without: str | None) -> float:
+        tried = replace(context, settings=settings[k], without=without, curve=[], started=time.monotonic())
+        return average_precision(splits[name], run_method(method, splits[name], tried))
+
+    def value_for(k: int, name: str) -> float:
+        without = name if method in LEARN_FROM_OTHERS else None
+        return statistics.mean(value(k, other, without) for other in others(name))
+
+    settings = list(grid(method))
+    found: dict[str, list[float]] = {name: [] for name in names}
+    for k, tried in enumerate(settings):
+        for name in names:
+            found[name].append(value_for(k, name))
+        say(f"{tried}: {' '.join(f'{name} {found[name][-1]:.3f}' for name in names)}")
     chosen = {}
     for name in names:
-        def value(entry: tuple[dict[str, Any], dict[str, float]], name: str = name) -> float:
-            return statistics.mean(entry[1][other] for other in others(name))
-
-        best = max(tried, key=value)
-        chosen[name] = {"settings": best[0], "auc_pr_of_others": round(value(best), 4)}
+        best = max(range(len(settings)), key=found[name].__getitem__)
+        chosen[name] = {"settings": settings[best], "auc_pr_of_others": round(found[name][best], 4)}
     return chosen
 
 

@@ -10,9 +10,13 @@ import torch
 
 from experiments.relational import __main__ as command
 from experiments.relational import data as data_sets
+from experiments.relational import settings, weights
 from experiments.relational.data import Split, build_split, others
-from experiments.relational.methods import CLASSICAL, METHODS, Context, average_precision, run_method
+from experiments.relational.methods import CLASSICAL, METHODS, run_method
 from experiments.relational.results import Result, as_table, load_results
+from experiments.relational.training import Context, average_precision
+from experiments.relational.weights import learn_weights
+from experiments.runs import Checkpoint
 from logicmp import LogicMPError
 
 PREDICATES = "parent(person, person)\nolder(person, person)\n"
@@ -24,13 +28,17 @@ RULES = """\
 """
 
 
+def line_of(n: int, name: str = "made/up") -> Split:
+    """So many people, each the parent of the next; who is older than whom follows."""
+    facts = "\n".join(f"parent(P{i}, P{i + 1})" for i in range(n - 1)) + "\n!older(P3, P1)\n"
+    queries = "\n".join(f"{'' if i < j else '!'}older(P{i}, P{j})" for i in range(n) for j in range(n)
+                        if i != j and (i, j) != (3, 1))
+    return build_split(name, PREDICATES, RULES, facts, queries)
+
+
 @pytest.fixture(scope="module")
 def split() -> Split:
-    """A line of ten people, each the parent of the next; who is older than whom follows."""
-    facts = "\n".join(f"parent(P{i}, P{i + 1})" for i in range(9)) + "\n!older(P3, P1)\n"
-    queries = "\n".join(f"{'' if i < j else '!'}older(P{i}, P{j})" for i in range(10) for j in range(10)
-                        if i != j and (i, j) != (3, 1))
-    return build_split("made/up", PREDICATES, RULES, facts, queries)
+    return line_of(10)
 
 
 def test_facts_are_observed_and_all_else_is_open(split: Split) -> None:
@@ -63,6 +71,73 @@ def test_the_same_seed_gives_the_same_scores(split: Split) -> None:
     context = Context(seed=3, settings={"steps": 5, "dim": 8})
     one, two = (run_method("logicmp+gnn", split, context) for _ in range(2))
     assert torch.equal(one, two)
+
+
+def test_a_run_that_was_stopped_goes_on_where_it_was(split: Split, tmp_path: Path) -> None:
+    def context(stop_at: int = 0, kept: str = "kept.pt") -> Context:
+        def progress(what: str, done: int, total: int) -> None:
+            if done == stop_at:
+                raise KeyboardInterrupt
+
+        return Context(settings={"steps": 12, "dim": 8}, progress=progress,
+                       checkpoint=Checkpoint(tmp_path / kept, every=0))
+
+    # sampling goes on with the same random numbers
+    whole = run_method("gs", split, context(kept="other.pt"))
+    with pytest.raises(KeyboardInterrupt):
+        run_method("gs", split, context(stop_at=7))
+    assert (tmp_path / "kept.pt").exists()
+    resumed = context()
+    assert torch.equal(run_method("gs", split, resumed), whole)
+    assert len(resumed.curve) == 13
+
+
+def test_a_file_that_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "kept.pt").write_bytes(b"nothing")
+    with pytest.raises(LogicMPError, match=r"kept\.pt' is not a checkpoint"):
+        Checkpoint(tmp_path / "kept.pt").load()
+
+
+def test_weights_learned_on_one_split_serve_another() -> None:
+    # one rule says the opposite of the other: which of them is right only the labels tell
+    rules = "1.0 !parent(x, y) v older(x, y)\n1.0 !parent(x, y) v older(y, x)\n"
+
+    def made(n: int) -> Split:
+        facts = "\n".join(f"parent(P{i}, P{i + 1})" for i in range(n))
+        queries = "\n".join(f"older(P{i}, P{i + 1})\n!older(P{i + 1}, P{i})" for i in range(n))
+        return build_split("made/up", PREDICATES, rules, facts, queries)
+
+    context = Context(settings={"steps": 40})
+    test = made(9)
+    assert average_precision(test, run_method("logicmp", test, context).round(decimals=3)) == 0.5
+    assert average_precision(test, learn_weights([made(5), made(7)], test, context)) == 1.0
+
+
+def test_settings_come_from_the_other_splits(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = {"made/a": line_of(5, "made/a"), "made/b": line_of(7, "made/b"), "made/c": line_of(9, "made/c")}
+    tried: dict[tuple[str, float], float] = {}
+
+    def run(method: str, split: Split, context: Context) -> torch.Tensor:
+        scores = run_method(method, split, context)
+        tried[split.name, context.settings["scale"]] = average_precision(split, scores)
+        return scores
+
+    monkeypatch.setitem(data_sets.SPLITS, "made", ("a", "b", "c"))
+    monkeypatch.setattr(settings, "load_split", lambda name, data: made[name])
+    monkeypatch.setattr(settings, "run_method", run)
+    monkeypatch.setattr(settings, "GRIDS", {"logicmp": {"scale": (-1.0, 0.1, 1.0)}})
+    chosen = settings.choose("made", "logicmp", Context())
+    for name in made:
+        best = max((-1.0, 0.1, 1.0), key=lambda scale: sum(tried[other, scale] for other in others(name)))
+        assert chosen[name]["settings"]["scale"] == best
+
+
+def test_learning_for_a_choice_leaves_the_split_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    monkeypatch.setattr(weights, "load_split", lambda name, data: seen.append(name))
+    monkeypatch.setattr(weights, "learn_weights", lambda train, split, context: torch.zeros(1))
+    weights.run_weights(line_of(4, "uw_cse/ai"), Context(without="uw_cse/theory"))
+    assert seen == ["uw_cse/graphics", "uw_cse/language", "uw_cse/systems"]
 
 
 def test_no_split_is_among_those_that_choose_for_it() -> None:
@@ -106,6 +181,13 @@ def test_one_real_split_from_the_command_to_the_table(
     assert "there already" in capsys.readouterr().err
     assert command.main(["table", "--results", str(tmp_path)]) == 0
     assert "| logicmp | " in capsys.readouterr().out
+
+
+def test_several_runs_each_have_their_process(data: Path, tmp_path: Path) -> None:
+    words = ["run", "smoke/all", "--method", "gibbs", "--seeds", "2", "--data", str(data), "--results", str(tmp_path)]
+    assert command.main(words) == 0
+    assert [r.seed for r in load_results(tmp_path)] == [0, 1]
+    assert all(r.auc_pr is not None and r.auc_pr > 0.5 and r.peak_memory > 50 for r in load_results(tmp_path))
 
 
 def test_an_unknown_split_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:

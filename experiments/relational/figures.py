@@ -1,0 +1,341 @@
+"""The figures: quality against iterations and against minutes, the speed ablation, and Smoke.
+
+    python -m experiments.relational figures --data FOLDER
+
+minutes.png is drawn from the stored results. What the others show is computed here; the ablation takes minutes.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from benchmarks.ablation import VARIANTS, check, seconds_per_update
+from logicmp import LogicMPError
+from logicmp.cli.progress import shown_progress
+from logicmp.infer.base import Problem
+from logicmp.layer import Step
+from logicmp.parse.files import write_whole
+
+from .data import Split, load_split, split_names
+from .inference import layer_for
+from .results import DATA_SETS, PAPER, Result
+from .settings import load_settings
+from .training import Context, average_precision
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# colours that colour-blind readers can tell apart (Okabe and Ito)
+BLACK, ORANGE, SKY, GREEN, BLUE, RED, PURPLE = ("#000000", "#e69f00", "#56b4e9", "#009e73", "#0072b2", "#d55e00",
+                                                "#cc79a7")
+STYLES: Mapping[str, tuple[str, str]] = {
+    "logicmp": (BLACK, "*"), "logicmp+weights": (RED, "o"), "logicmp+embedding": (SKY, "o"), "logicmp+gnn": (BLUE, "o"),
+    "gs": (GREEN, "o"), "expressgnn": (ORANGE, "o"), "gibbs": (PURPLE, "s"), "mc-sat": (PURPLE, "^"),
+    "bp": (ORANGE, "D"), "lifted-bp": (SKY, "v"), "hl-mrf": (GREEN, "P"),
+}
+SPLIT_COLOURS = (ORANGE, SKY, GREEN, BLUE, RED)
+TITLES = {"kinship": "Kinship", "uw_cse": "UW-CSE", "cora": "Cora"}
+IMPROVEMENTS = ("optimized\ncontraction", "parallel\neinsum", "RuleOut")
+MAX_ITERATIONS = 10
+# in minutes: where the axis begins, and where what took less is drawn
+SHORTEST = 1 / 600
+UNKNOWN = "#d9d9d9"
+
+
+def draw_all(results: Sequence[Result], out: Path, data: str | None) -> Iterator[Path]:
+    """Draw every figure into a folder; gives each path when it is written, what needs no data first."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise LogicMPError("the figures need matplotlib, which is not installed", 'pip install "logicmp[plot]"')
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as cause:
+        raise LogicMPError(f"cannot make the folder {str(out)!r}: {cause.strerror}") from None
+    yield _write(out / "minutes.png", draw_minutes(results))
+    yield _write(out / "smoke.png", draw_smoke(load_split("smoke/all", data)))
+    found = {}
+    with shown_progress() as progress:
+        names = [name for data_set in DATA_SETS for name in split_names(data_set)]
+        for k, name in enumerate(names):
+            found[name] = by_iteration(load_split(name, data), load_settings(name, "logicmp"))
+            progress("iterations", k + 1, len(names))
+    yield _write(out / "iterations.png", draw_iterations(found))
+    yield _write(out / "speed.png", draw_speed("UW-CSE/language", measure_speed(load_split("uw_cse/language", data))))
+
+
+def _write(path: Path, figure: Figure) -> Path:
+    data = io.BytesIO()
+    figure.savefig(data, format="png", dpi=150)
+    write_whole(path, data.getvalue(), "a figure")
+    return path
+
+
+def _panels(n: int, width: float, height: float) -> tuple[Figure, Sequence[Axes]]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots(1, n, squeeze=False)[0]
+
+
+# AUC-PR against iterations
+
+def by_iteration(split: Split, settings: Mapping[str, object], iterations: int = MAX_ITERATIONS) -> list[float]:
+    """The average precision of inference alone after 1, 2, ... iterations: what `run_logicmp` gives with so many."""
+    context = Context(settings=settings)
+    found: list[float] = []
+
+    def watch(step: Step) -> None:
+        if step.number:
+            # [1, ...]: the layer's batch
+            found.append(average_precision(split, split.pick({name: x[0] for name, x in step.logits.items()})))
+
+    unary, evidence = split.world.tensors(torch.float32)
+    with torch.no_grad():
+        layer_for(split.world, context, iterations).run(
+            {name: x + context.get("bias", -1.5) for name, x in unary.items()}, evidence, watch=watch)
+    return found
+
+
+def draw_iterations(found: Mapping[str, Sequence[float]]) -> Figure:
+    """A panel for each data set: a thin line for each split, by its name, and their mean."""
+    figure, panels = _panels(len(DATA_SETS), 12, 4.2)
+    for panel, data_set in zip(panels, DATA_SETS, strict=True):
+        lines = {name: found[name] for name in split_names(data_set) if name in found}
+        panel.set_title(TITLES[data_set])
+        if not lines:
+            _say(panel, "nothing computed")
+            continue
+        for (name, values), colour in zip(lines.items(), SPLIT_COLOURS, strict=False):
+            panel.plot(range(1, len(values) + 1), values, color=colour, linewidth=1, label=name.split("/")[1])
+        mean = np.mean(list(lines.values()), axis=0)
+        panel.plot(range(1, len(mean) + 1), mean, color=BLACK, linewidth=2.5, marker="o", markersize=4, label="mean")
+        panel.set_xticks(range(1, len(mean) + 1))
+        panel.set_xlabel("iterations T")
+        panel.grid(alpha=0.3)
+        panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3, fontsize=8, frameon=False)
+    panels[0].set_ylabel("AUC-PR")
+    figure.suptitle("Inference alone, settings chosen on the other splits", fontsize=11)
+    return figure
+
+
+# AUC-PR against minutes
+
+def mean_curve(curves: Sequence[Sequence[tuple[float, float]]],
+               weights: Sequence[float] | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Times, weighted mean and standard deviation of curves that stay where they are until their next point.
+
+    From the time all have begun, at every time when one of them changes.
+
+    >>> times, mean, spread = mean_curve([[(1, 0.2), (3, 0.4)], [(2, 0.6)]])
+    >>> times.tolist(), mean.round(3).tolist(), spread.round(3).tolist()
+    ([2.0, 3.0], [0.4, 0.5], [0.2, 0.1])
+    """
+    points = [np.array(sorted(map(tuple, curve)), dtype=float) for curve in curves]
+    begin = max(curve[0, 0] for curve in points)
+    times = np.unique(np.concatenate([curve[:, 0] for curve in points]))
+    times = times[times >= begin]
+    # [curves, times]
+    values = np.stack([curve[np.searchsorted(curve[:, 0], times, "right") - 1, 1] for curve in points])
+    mean = np.average(values, axis=0, weights=weights)
+    return times, mean, np.sqrt(np.average((values - mean) ** 2, axis=0, weights=weights))
+
+
+def _equal_shares(results: Sequence[Result]) -> list[float]:
+    """Weights with which every split counts the same, however many seeds it has."""
+    splits = [r.split for r in results]
+    return [1 / splits.count(split) for split in splits]
+
+
+def draw_minutes(results: Sequence[Result]) -> Figure:
+    """A panel for each data set: learning curves, and a marker for each method that has none."""
+    figure, panels = _panels(len(DATA_SETS), 13, 4.8)
+    handles = {}
+    for panel, data_set in zip(panels, DATA_SETS, strict=True):
+        names = split_names(data_set)
+        here = [r for r in results if r.split in names]
+        panel.set_title(TITLES[data_set])
+        if not here:
+            _say(panel, "no results stored")
+            continue
+        paper = statistics.mean(v for v in PAPER["ExpressGNN w/ LogicMP"][data_set] if v is not None)
+        handles["paper: ExpressGNN w/ LogicMP"] = panel.axhline(paper, color="#666666", linestyle="--", linewidth=1.2)
+        notes = []
+        for method in sorted({r.method for r in here}, key=_place):
+            runs = [r for r in here if r.method == method]
+            known = [r for r in runs if r.auc_pr is not None]
+            if not known:
+                notes.append(f"{method} {', '.join(sorted({r.status for r in runs}))}")
+                continue
+            n_splits = len({r.split for r in known})
+            if n_splits < len(names):
+                notes.append(f"{method} {n_splits} of {len(names)} splits")
+            handles[method] = _draw_method(panel, method, known)
+        panel.set_xscale("log")
+        panel.xaxis.set_major_formatter(lambda value, position: f"{value:g}")
+        panel.set_xlabel("\n".join(["minutes", *notes]), fontsize=9)
+        panel.set_ylim(0, 1.03)
+        panel.grid(alpha=0.3)
+    panels[0].set_ylabel("AUC-PR, mean over splits and seeds")
+    if handles:
+        order = sorted(handles, key=_place)
+        figure.legend([handles[name] for name in order], order, loc="outside lower center", ncols=6, fontsize=8,
+                      title="band: standard deviation over splits and seeds; open marker: cut short at the limit",
+                      title_fontsize=8, frameon=False)
+    return figure
+
+
+def _place(method: str) -> int:
+    return list(STYLES).index(method) if method in STYLES else len(STYLES)
+
+
+def _draw_method(panel: Axes, method: str, runs: Sequence[Result]) -> object:
+    """The curve of one method, ending in its marker, or the marker alone."""
+    colour, shape = STYLES.get(method, ("#666666", "h"))
+    shares = _equal_shares(runs)
+    minutes = float(np.average([r.seconds for r in runs], weights=shares)) / 60
+    value = float(np.average([r.auc_pr for r in runs], weights=shares))
+    line = "none"
+    if all(r.curve for r in runs):
+        times, mean, spread = mean_curve([r.curve for r in runs], shares)
+        times = np.maximum(times / 60, SHORTEST)
+        panel.plot(times, mean, color=colour, drawstyle="steps-post", linewidth=1.8)
+        panel.fill_between(times, np.clip(mean - spread, 0, 1), np.clip(mean + spread, 0, 1), step="post",
+                           color=colour, alpha=0.13, linewidth=0)
+        # the mean stands still from here: the run that took longest has ended
+        minutes, value, line = times[-1], mean[-1], "-"
+    is_cut = any(r.status == "> cap" for r in runs)
+    size = 13 if shape == "*" else 7
+    panel.plot([max(minutes, SHORTEST)], [value], color=colour, marker=shape, markersize=size, linestyle="none",
+               markerfacecolor="white" if is_cut else colour, zorder=3)
+    # in the legend always filled: open or not is a matter of the panel
+    (handle,) = panel.plot([], [], color=colour, marker=shape, markersize=size, linestyle=line)
+    return handle
+
+
+def _say(panel: Axes, text: str) -> None:
+    panel.text(0.5, 0.5, text, transform=panel.transAxes, ha="center", va="center", color="#666666")
+    panel.set_xticks([])
+    panel.set_yticks([])
+
+
+# the speed ablation
+
+def measure_speed(split: Split) -> dict[str, float]:
+    """Seconds of one update by variant of the ablation, all of which must agree."""
+    problem = Problem(split.world)
+    found: dict[str, float] = {}
+    with shown_progress() as progress:
+        for k, (name, (method, options, updates)) in enumerate(VARIANTS.items()):
+            found[name], solution = seconds_per_update(problem, method, options, updates)
+            if not k:
+                first = solution
+            check(name, solution, first)
+            progress("speed ablation", k + 1, len(VARIANTS))
+    return found
+
+
+def improvements(variant: str) -> tuple[bool, ...]:
+    """Which of the paper's three a variant has; the order of contraction matters only where there are no groundings."""
+    method, options, _ = VARIANTS[variant]
+    is_whole = method == "mean-field"
+    return is_whole, is_whole or options.get("parallel", False), is_whole or options.get("rule_out", True)
+
+
+def draw_speed(title: str, seconds: Mapping[str, float]) -> Figure:
+    """A bar for each variant, and beside it which improvements it has."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 1.9 + 0.45 * len(seconds)), layout="constrained")
+    bars, marks = figure.subplots(1, 2, width_ratios=(3, 1.3), sharey=True)
+    places = range(len(seconds))
+    drawn = bars.barh(places, list(seconds.values()), color=[BLUE if all(improvements(v)) else SKY for v in seconds],
+                      height=0.65)
+    fastest = min(seconds.values())
+    bars.bar_label(drawn, [f"{s:.2g} s  ({s / fastest:.0f}x)" for s in seconds.values()], padding=4, fontsize=9)
+    bars.set_xscale("log")
+    bars.set_xlim(fastest / 3, max(seconds.values()) * 12)
+    bars.set_yticks(places, list(seconds), fontsize=9)
+    bars.invert_yaxis()
+    bars.set_xlabel("seconds per mean-field update (log scale)")
+    bars.set_title(f"{title}, {torch.get_num_threads()} thread{'s' * (torch.get_num_threads() > 1)}", fontsize=11)
+    bars.grid(axis="x", alpha=0.3)
+    bars.set_axisbelow(True)
+    for row, variant in enumerate(seconds):
+        for column, has in enumerate(improvements(variant)):
+            marks.plot(column, row, marker="o", markersize=9, color=BLACK, markerfacecolor=BLACK if has else "white")
+    marks.set_xticks(range(len(IMPROVEMENTS)), IMPROVEMENTS, fontsize=8)
+    marks.xaxis.tick_top()
+    marks.set_xlim(-0.6, len(IMPROVEMENTS) - 0.4)
+    marks.set_xlabel("filled: with, open: without", fontsize=8)
+    marks.tick_params(length=0, labelleft=False)
+    marks.spines[:].set_visible(False)
+    return figure
+
+
+# Smoke
+
+def draw_smoke(split: Split) -> Figure:
+    """What is known, and beside it the probabilities that mean field gives; a dot for what is asked and true."""
+    from matplotlib.colors import ListedColormap
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    context = Context(settings={"scale": 1.0, "bias": 0.0})
+    unary, evidence = split.world.tensors(torch.float32)
+    with torch.no_grad():
+        odds = layer_for(split.world, context, 15).run(unary, evidence)
+    auc = average_precision(split, split.pick(odds))
+    constants = split.theory.type["person"].constants
+    order = np.argsort(constants)
+    labels = [constants[k] for k in order]
+    predicates = sorted(odds, key=lambda name: -odds[name].dim())
+
+    def ordered(values: np.ndarray) -> np.ndarray:
+        """In the order of the names; of one argument, a column."""
+        return values[np.ix_(order, order)] if values.ndim == 2 else values[order, None]
+
+    false, true = "#440154", "#fde725"
+    figure = Figure(figsize=(12, 5.6), layout="constrained")
+    n = len(labels)
+    widths = [n if odds[name].dim() == 2 else 1.6 for name in predicates]
+    panels = figure.subplots(1, 2 * len(widths), width_ratios=widths * 2, squeeze=False)[0]
+    for k, panel in enumerate(panels):
+        name = predicates[k % len(predicates)]
+        if k < len(predicates):
+            panel.imshow(ordered(split.world.values[name]) + 1, cmap=ListedColormap([UNKNOWN, false, true]), vmin=0,
+                         vmax=2)
+        else:
+            shown = panel.imshow(ordered(torch.sigmoid(odds[name]).numpy()), cmap="viridis", vmin=0, vmax=1)
+        asked = split.queries.get(name)
+        if asked is not None:
+            is_true = np.zeros(tuple(odds[name].shape), bool)
+            is_true[tuple(place.numpy() for place in asked.places)] = asked.truth
+            rows, columns = np.nonzero(ordered(is_true))
+            panel.plot(columns, rows, marker="o", markersize=4.5, linestyle="none", markerfacecolor=RED,
+                       markeredgecolor="white", markeredgewidth=0.7)
+        is_square = odds[name].dim() == 2
+        panel.set_xticks(range(n) if is_square else [], labels if is_square else [], fontsize=8)
+        panel.set_yticks(range(n), labels if is_square else [], fontsize=8)
+        panel.tick_params(length=0)
+        panel.set_title(name.capitalize(), fontsize=10)
+        if is_square:
+            panel.set_xlabel("second" if k % len(predicates) == 0 else "")
+            panel.set_ylabel("first")
+    bar = figure.colorbar(shown, ax=list(panels), shrink=0.8, pad=0.01)
+    bar.set_label("probability")
+    figure.legend(
+        [Patch(color=true), Patch(color=false), Patch(color=UNKNOWN),
+         Line2D([], [], marker="o", linestyle="none", markerfacecolor=RED, markeredgecolor="white")],
+        ["known true", "known false", "unknown", "asked, and true"], loc="outside lower center", ncols=4,
+        fontsize=9, frameon=False)
+    figure.suptitle(f"Smoke: facts (left) and predictions (right), AUC-PR {auc:.2f}", fontsize=12)
+    return figure

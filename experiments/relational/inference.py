@@ -1,0 +1,46 @@
+"""Rows without training: LogicMP alone, and the classical methods of `infer` under a time limit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from logicmp import LogicMP
+from logicmp.ground import World
+from logicmp.infer import method_class
+from logicmp.infer.base import Problem
+
+from .data import Split
+from .training import Context
+
+
+def layer_for(world: World, context: Context, iterations: int) -> LogicMP:
+    """The layer with all soft weights at one value."""
+    scale = context.get("scale", 1.0)
+    rules = tuple(rule if rule.is_hard else replace(rule, weight=scale) for rule in world.theory.rules)
+    return LogicMP(replace(world.theory, rules=rules), iterations, context.get("damping", 0.5), sizes=world.sizes,
+                   reduce=context.get("reduce", "sum"), learn_weights=False)
+
+
+def run_logicmp(split: Split, context: Context) -> Tensor:
+    """A constant log-odds for every atom, all groundings, damped updates."""
+    unary, evidence = split.world.tensors(torch.float32)
+    layer = layer_for(split.world, context, context.get("iterations", 15))
+    with torch.no_grad():
+        return split.pick(layer.run({name: x + context.get("bias", -1.5) for name, x in unary.items()}, evidence))
+
+
+def classical(name: str) -> Callable[[Split, Context], Tensor]:
+    """A method of `infer`; what it has at the limit is taken, and the run marked as cut short."""
+    def run(split: Split, context: Context) -> Tensor:
+        solver = method_class(name).make({"max_seconds": context.max_seconds,
+                                          "max_groundings": context.get("max_groundings", 50_000_000)})
+        solution = solver.solve(Problem(split.world, seed=context.seed, progress=context.progress))
+        context.is_cut_short = context.seconds > context.max_seconds
+        odds = {predicate: torch.from_numpy(solution.log_odds[predicate]) for predicate in split.queries}
+        return split.pick(odds).nan_to_num(nan=0.0, posinf=1e3, neginf=-1e3)
+
+    return run

@@ -1,0 +1,150 @@
+"""Networks that give every atom its log-odds, and what teaches them.
+
+    logicmp+embedding, logicmp+gnn   the target is LogicMP's output over all groundings; no gradient goes through it
+    gs                               the expected truth of sampled groundings is maximized (grounding scores)
+    expressgnn                       the facts alone
+
+The encoder alone is evaluated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from logicmp.normalize.clauses import to_clauses
+from logicmp.parse.syntax import Atom, Constant, Not, Variable
+
+from .data import Split
+from .encoders import Encoder, Graph
+from .inference import layer_for
+from .training import Context, descend
+
+
+def train_encoder(encoder: Encoder, split: Split, context: Context, loss_of: Callable[[dict[str, Tensor]], Tensor]
+                  ) -> Tensor:
+    """Descend on a loss of the log-odds of all atoms."""
+    def losses() -> Iterator[Tensor]:
+        yield loss_of(encoder())
+
+    return descend(encoder, losses, split, lambda: split.pick(encoder()), context, context.get("steps", 100),
+                   context.get("rate", 2e-3))
+
+
+def _fit(split: Split) -> Callable[[Mapping[str, Tensor]], Tensor]:
+    """How well the facts are predicted, the mean over predicates that have some."""
+    known = {name: torch.from_numpy(values) for name, values in split.world.values.items() if (values != -1).any()}
+
+    def loss(logits: Mapping[str, Tensor]) -> Tensor:
+        parts = [nn.functional.binary_cross_entropy_with_logits(logits[name][x != -1], x[x != -1].float())
+                 for name, x in known.items()]
+        return torch.stack(parts).mean()
+
+    return loss
+
+
+def distilled(kind: type[Encoder]) -> Callable[[Split, Context], Tensor]:
+    """An encoder that is taught what five iterations of LogicMP give (App. "Details of Our Method")."""
+    def run(split: Split, context: Context) -> Tensor:
+        torch.manual_seed(context.seed)
+        encoder = kind(split.world, context.get("dim", 128), context.get("free", True))
+        unary, evidence = split.world.tensors(torch.float32)
+        layer, fit = layer_for(split.world, context, 5), _fit(split)
+        prior = {name: x + context.get("bias", -1.5) for name, x in unary.items()}
+        with torch.no_grad():
+            target, blank = layer.run(prior, evidence), layer.run(prior)
+        weights = {}
+        for name, x in target.items():
+            # log-odds of one predicate are orders of magnitude larger than those of another
+            encoder.measure(name, x)
+            # what the facts did not move teaches nothing: the encoder may say more of it than the rules can
+            moved = (x - blank[name]).abs()
+            weights[name] = moved / moved.mean().clamp_min(1e-6) if context.get("moved", True) else torch.ones(())
+
+        def loss(logits: dict[str, Tensor]) -> Tensor:
+            parts = [(weights[name] * ((logits[name] - x) / encoder.unit(name)).square()).mean()
+                     for name, x in target.items()]
+            return torch.stack(parts).mean() + context.get("fit", 0.1) * fit(logits)
+
+        return train_encoder(encoder, split, context, loss)
+
+    return run
+
+
+def run_expressgnn(split: Split, context: Context) -> Tensor:
+    torch.manual_seed(context.seed)
+    fit = _fit(split)
+    return train_encoder(Graph(split.world, context.get("dim", 128), context.get("free", True)), split, context, fit)
+
+
+@dataclass(frozen=True)
+class _Clause:
+    """A clause as literals (predicate, sign, argument places), and the types of its variables."""
+
+    literals: list[tuple[str, bool, list[tuple[str, int]]]]
+    types: list[str]
+
+
+def _clauses(split: Split) -> list[_Clause]:
+    found = []
+    for rule in split.theory.rules:
+        (clause,) = to_clauses(rule, 1)
+        names = list(rule.variables)
+        literals = []
+        for part in clause:
+            atom = part.body if isinstance(part, Not) else part
+            assert isinstance(atom, Atom)
+            places = []
+            for arg in atom.args:
+                if isinstance(arg, Constant):
+                    places.append(("constant", split.theory.index(arg.type, arg.name)))
+                else:
+                    assert isinstance(arg, Variable)
+                    places.append(("variable", names.index(arg.name)))
+            literals.append((atom.predicate, not isinstance(part, Not), places))
+        found.append(_Clause(literals, [rule.variables[name] for name in names]))
+    return found
+
+
+def run_gs(split: Split, context: Context) -> Tensor:
+    """Sampled groundings, with a chance of 0.9 one atom anchored on a fact; their expected truth is maximized."""
+    torch.manual_seed(context.seed)
+    world, batch = split.world, context.get("batch", 256)
+    clauses, fit = _clauses(split), _fit(split)
+    facts = {name: torch.from_numpy(values == 1).nonzero() for name, values in world.values.items()}
+    known = {name: torch.from_numpy(values) for name, values in world.values.items()}
+    encoder = Graph(world, context.get("dim", 128), context.get("free", True))
+
+    def sample(clause: _Clause) -> Tensor:
+        rows = torch.stack([torch.randint(world.sizes[t], (batch,)) for t in clause.types], 1)
+        anchors = [(name, places) for name, _, places in clause.literals if len(facts[name])]
+        if anchors:
+            name, places = anchors[int(torch.randint(len(anchors), ()))]
+            chosen = facts[name][torch.randint(len(facts[name]), (batch,))]
+            is_anchored = torch.rand(batch) < 0.9
+            for k, (kind, place) in enumerate(places):
+                if kind == "variable":
+                    rows[:, place] = torch.where(is_anchored, chosen[:, k], rows[:, place])
+        return rows
+
+    def loss(logits: dict[str, Tensor]) -> Tensor:
+        q = {}
+        for name, x in logits.items():
+            p = torch.sigmoid(x)
+            q[name] = torch.where(known[name] == -1, p, known[name].to(p))
+        total = []
+        for clause in clauses:
+            rows = sample(clause)
+            false = torch.ones(batch)
+            for name, positive, places in clause.literals:
+                at = tuple(rows[:, place] if kind == "variable" else torch.full((batch,), place)
+                           for kind, place in places)
+                p = q[name][at]
+                false = false * (1 - p if positive else p)
+            total.append(false.mean())
+        return torch.stack(total).mean() * context.get("rules", 10.0) + fit(logits)
+
+    return train_encoder(encoder, split, context, loss)

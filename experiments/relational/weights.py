@@ -1,0 +1,94 @@
+"""`logicmp+weights`: a weight for each rule and a bias for each predicate, learned on the other splits.
+
+The facts are read in Alchemy's world (a predicate with facts is closed unless it is asked for), the queries of the
+other splits are the labels, and the gradient goes through the iterations of the layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor, nn
+
+from logicmp import LogicMP
+
+from .data import Split, load_split, others
+from .training import Context, descend
+
+
+class Weights(nn.Module):
+    """What all splits of a data set share: the weights in units of what their rule moves, and the biases."""
+
+    def __init__(self, split: Split, weight: float, bias: float):
+        super().__init__()
+        self.scaled = nn.Parameter(torch.full((len(split.theory.rules),), weight))
+        self.bias = nn.Parameter(torch.full((len(split.theory.predicates),), bias))
+        self.unit: Tensor
+        self.register_buffer("unit", torch.ones(len(self.scaled)))
+        self.place = {p.name: k for k, p in enumerate(split.theory.predicates)}
+
+    @property
+    def weight(self) -> Tensor:
+        return self.scaled / self.unit
+
+    @torch.no_grad()
+    def measure(self, scores: Callable[[], Tensor]) -> None:
+        """Rules with thousands of groundings an atom need small weights: a step of 1 moves all scores by about 1."""
+        scaled = self.scaled.clone()
+        self.scaled.zero_()
+        base = scores()
+        for r in range(len(scaled)):
+            self.scaled[r] = 1.0
+            self.unit[r] = (scores() - base).std().clamp_min(1.0)
+            self.scaled[r] = 0.0
+        self.scaled.copy_(scaled)
+
+
+class SharedLayer(LogicMP):
+    """The layer of one split, with the shared weights."""
+
+    def __init__(self, split: Split, shared: Weights, iterations: int, damping: float, reduce: str):
+        world = split.closed()
+        super().__init__(world.theory, iterations, damping, sizes=world.sizes, reduce=reduce, learn_weights=False)
+        # not a submodule: it belongs to all layers
+        self.__dict__["shared"] = shared
+        self.split = split
+        self.unary, self.evidence = world.tensors(torch.float32)
+
+    @property
+    def weights(self) -> list[Tensor]:
+        return list(self.__dict__["shared"].weight)
+
+    def scores(self) -> Tensor:
+        """The log-odds of the queries."""
+        shared = self.__dict__["shared"]
+        unary = {name: x + shared.bias[shared.place[name]] for name, x in self.unary.items()}
+        return self.split.pick(self(unary, self.evidence))
+
+
+def learn_weights(train: list[Split], split: Split, context: Context) -> Tensor:
+    """Weights from the cross-entropy of the queries of some splits, and what they say of another's queries."""
+    torch.manual_seed(context.seed)
+    shared = Weights(split, context.get("weight", 0.1), context.get("bias", -1.5))
+
+    iterations, damping, reduce = (context.get("iterations", 5), context.get("damping", 0.5),
+                                   context.get("reduce", "sum"))
+    first = [SharedLayer(s, shared, 1, 0.0, reduce) for s in train]
+    shared.measure(lambda: torch.cat([layer.scores() for layer in first]))
+    layers = [SharedLayer(s, shared, iterations, damping, reduce) for s in train]
+    own = SharedLayer(split, shared, iterations, damping, reduce)
+    positive = torch.tensor(context.get("positive", 5.0))
+
+    def losses() -> Iterator[Tensor]:
+        for layer in layers:
+            truth = torch.from_numpy(layer.split.truth).float()
+            loss = nn.functional.binary_cross_entropy_with_logits(layer.scores(), truth, pos_weight=positive)
+            yield (loss + context.get("prior", 1e-3) * shared.scaled.square().sum()) / len(layers)
+
+    return descend(shared, losses, split, own.scores, context, context.get("steps", 120), context.get("rate", 0.1))
+
+
+def run_weights(split: Split, context: Context) -> Tensor:
+    train = [name for name in others(split.name) if name != context.without]
+    return learn_weights([load_split(name, context.data) for name in train], split, context)
