@@ -48,7 +48,6 @@ IMPROVEMENTS = ("optimized\ncontraction", "parallel\neinsum", "RuleOut")
 MAX_ITERATIONS = 10
 # in minutes: where the axis begins, and where what took less is drawn
 SHORTEST = 1 / 600
-UNKNOWN = "#d9d9d9"
 
 
 def draw_all(results: Sequence[Result], out: Path, data: str | None) -> Iterator[Path]:
@@ -172,11 +171,11 @@ def draw_minutes(results: Sequence[Result]) -> Figure:
             runs = [r for r in here if r.method == method]
             known = [r for r in runs if r.auc_pr is not None]
             if not known:
-                notes.append(f"{method} {', '.join(sorted({r.status for r in runs}))}")
+                notes.append(f"{method}: {', '.join(sorted({r.status for r in runs}))}")
                 continue
             n_splits = len({r.split for r in known})
             if n_splits < len(names):
-                notes.append(f"{method} {n_splits} of {len(names)} splits")
+                notes.append(f"{method}: {n_splits} of {len(names)} splits")
             handles[method] = _draw_method(panel, method, known)
         panel.set_xscale("log")
         panel.xaxis.set_major_formatter(lambda value, position: f"{value:g}")
@@ -243,7 +242,10 @@ def measure_speed(split: Split) -> dict[str, float]:
 
 
 def improvements(variant: str) -> tuple[bool, ...]:
-    """Which of the paper's three a variant has; the order of contraction matters only where there are no groundings."""
+    """Which of IMPROVEMENTS a variant has.
+
+    One that goes through its groundings, at once or one by one, has the cost of a contraction that is not optimized.
+    """
     method, options, _ = VARIANTS[variant]
     is_whole = method == "mean-field"
     return is_whole, is_whole or options.get("parallel", False), is_whole or options.get("rule_out", True)
@@ -283,59 +285,59 @@ def draw_speed(title: str, seconds: Mapping[str, float]) -> Figure:
 # Smoke
 
 def draw_smoke(split: Split) -> Figure:
-    """What is known, and beside it the probabilities that mean field gives; a dot for what is asked and true."""
+    """What is known, and beside it the probabilities that mean field gives; what is asked has a dot, red if true."""
     from matplotlib.colors import ListedColormap
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    context = Context(settings={"scale": 1.0, "bias": 0.0})
     unary, evidence = split.world.tensors(torch.float32)
     with torch.no_grad():
-        odds = layer_for(split.world, context, 15).run(unary, evidence)
-    auc = average_precision(split, split.pick(odds))
+        odds = layer_for(split.world, Context(settings={"scale": 1.0}), 15).run(unary, evidence)
     constants = split.theory.type["person"].constants
     order = np.argsort(constants)
     labels = [constants[k] for k in order]
-    predicates = sorted(odds, key=lambda name: -odds[name].dim())
+    # one grid for all predicates, so that a row is a constant: their columns side by side, an empty one between
+    columns: dict[str, list[int]] = {}
+    for predicate in sorted(split.theory.predicates, key=lambda predicate: -len(predicate.types)):
+        begin = max((places[-1] + 2 for places in columns.values()), default=0)
+        columns[predicate.name] = list(range(begin, begin + (len(labels) if len(predicate.types) == 2 else 1)))
+    known, predicted, asked = (np.full((len(labels), max(max(columns.values())) + 1), np.nan) for _ in range(3))
+    for name, places in columns.items():
+        values = split.world.values[name]
+        # what is wholly observed is not among the answers
+        q = torch.sigmoid(odds[name]).numpy() if name in odds else values
+        truth = np.full(values.shape, np.nan)
+        if name in split.queries:
+            truth[tuple(place.numpy() for place in split.queries[name].places)] = split.queries[name].truth
+        for grid, part in ((known, values), (predicted, q), (asked, truth)):
+            grid[:, places] = part[np.ix_(order, order)] if part.ndim == 2 else part[order, None]
 
-    def ordered(values: np.ndarray) -> np.ndarray:
-        """In the order of the names; of one argument, a column."""
-        return values[np.ix_(order, order)] if values.ndim == 2 else values[order, None]
-
-    false, true = "#440154", "#fde725"
-    figure = Figure(figsize=(12, 5.6), layout="constrained")
-    n = len(labels)
-    widths = [n if odds[name].dim() == 2 else 1.6 for name in predicates]
-    panels = figure.subplots(1, 2 * len(widths), width_ratios=widths * 2, squeeze=False)[0]
-    for k, panel in enumerate(panels):
-        name = predicates[k % len(predicates)]
-        if k < len(predicates):
-            panel.imshow(ordered(split.world.values[name]) + 1, cmap=ListedColormap([UNKNOWN, false, true]), vmin=0,
-                         vmax=2)
-        else:
-            shown = panel.imshow(ordered(torch.sigmoid(odds[name]).numpy()), cmap="viridis", vmin=0, vmax=1)
-        asked = split.queries.get(name)
-        if asked is not None:
-            is_true = np.zeros(tuple(odds[name].shape), bool)
-            is_true[tuple(place.numpy() for place in asked.places)] = asked.truth
-            rows, columns = np.nonzero(ordered(is_true))
-            panel.plot(columns, rows, marker="o", markersize=4.5, linestyle="none", markerfacecolor=RED,
-                       markeredgecolor="white", markeredgewidth=0.7)
-        is_square = odds[name].dim() == 2
-        panel.set_xticks(range(n) if is_square else [], labels if is_square else [], fontsize=8)
-        panel.set_yticks(range(n), labels if is_square else [], fontsize=8)
+    colours = {"unknown": "#d9d9d9", "known false": "#440154", "known true": "#fde725"}
+    dots = {"asked, and true": {"markersize": 6, "markerfacecolor": RED, "markeredgecolor": "white"},
+            "asked, and false": {"markersize": 3, "markerfacecolor": "white", "markeredgecolor": "white"}}
+    figure = Figure(figsize=(12.5, 5.5), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    left.imshow(known, cmap=ListedColormap(list(colours.values())), vmin=-1, vmax=1)
+    shown = right.imshow(predicted, cmap="viridis", vmin=0, vmax=1)
+    for truth, style in zip((1, 0), dots.values(), strict=True):
+        rows, places = np.nonzero(asked == truth)
+        right.plot(places, rows, marker="o", linestyle="none", **style)
+    for panel, title in ((left, "what is known"), (right, "what mean field predicts")):
+        panel.set_title(title, fontsize=10)
+        ticks = {place: label for name, places in columns.items()
+                 for place, label in zip(places, labels if len(places) > 1 else [f"{name}(x)"], strict=True)}
+        panel.set_xticks(list(ticks), list(ticks.values()), fontsize=8)
+        panel.set_yticks(range(len(labels)), labels, fontsize=8)
         panel.tick_params(length=0)
-        panel.set_title(name.capitalize(), fontsize=10)
-        if is_square:
-            panel.set_xlabel("second" if k % len(predicates) == 0 else "")
-            panel.set_ylabel("first")
-    bar = figure.colorbar(shown, ax=list(panels), shrink=0.8, pad=0.01)
-    bar.set_label("probability")
-    figure.legend(
-        [Patch(color=true), Patch(color=false), Patch(color=UNKNOWN),
-         Line2D([], [], marker="o", linestyle="none", markerfacecolor=RED, markeredgecolor="white")],
-        ["known true", "known false", "unknown", "asked, and true"], loc="outside lower center", ncols=4,
-        fontsize=9, frameon=False)
-    figure.suptitle(f"Smoke: facts (left) and predictions (right), AUC-PR {auc:.2f}", fontsize=12)
+        panel.spines[:].set_visible(False)
+        panel.set_ylabel("x")
+        panel.set_xlabel(", ".join(f"y of {name}(x, y)" for name, places in columns.items() if len(places) > 1))
+    figure.colorbar(shown, ax=right, pad=0.02, shrink=0.8).set_label("predicted probability")
+    handles = [Patch(color=colour) for colour in colours.values()]
+    handles += [Line2D([], [], marker="o", linestyle="none", **{**style, "markeredgecolor": "#666666"})
+                for style in dots.values()]
+    figure.legend(handles, [*colours, *dots], loc="outside lower center", ncols=5, fontsize=9, frameon=False)
+    auc = average_precision(split, split.pick(odds))
+    figure.suptitle(f"Smoke: AUC-PR {auc:.3f}, all weights 1, no training", fontsize=12)
     return figure

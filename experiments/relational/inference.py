@@ -27,8 +27,9 @@ def layer_for(world: World, context: Context, iterations: int) -> LogicMP:
 
 def run_logicmp(split: Split, context: Context) -> Tensor:
     """A constant log-odds for every atom, all groundings, damped updates."""
-    unary, evidence = split.world.tensors(torch.float32)
-    layer = layer_for(split.world, context, context.get("iterations", 15))
+    # atoms the rules cannot tell apart must come out equal
+    unary, evidence = split.world.tensors(torch.float64)
+    layer = layer_for(split.world, context, context.get("iterations", 15)).double()
     with torch.no_grad():
         return split.pick(layer.run({name: x + context.get("bias", -1.5) for name, x in unary.items()}, evidence))
 
@@ -37,7 +38,7 @@ def classical(name: str) -> Callable[[Split, Context], Tensor]:
     """A method of `infer`; what it has at the limit is taken, and the run marked as cut short."""
     def run(split: Split, context: Context) -> Tensor:
         solver = method_class(name).make({"max_seconds": context.max_seconds,
-                                          "max_groundings": context.get("max_groundings", 50_000_000)})
+                                          "max_groundings": context.get("max_groundings", 25_000_000)})
         solution = solver.solve(Problem(split.world, seed=context.seed, progress=context.progress))
         context.is_cut_short = context.seconds > context.max_seconds
         odds = {predicate: torch.from_numpy(solution.log_odds[predicate]) for predicate in split.queries}

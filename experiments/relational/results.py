@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,10 @@ from logicmp.parse.files import write_whole
 
 from ..runs import commit
 from .data import SPLITS, split_names
+
+# of the rows
+ORDER = ("logicmp", "logicmp+weights", "logicmp+embedding", "logicmp+gnn", "gs", "expressgnn", "hl-mrf", "lifted-bp",
+         "bp", "mc-sat", "gibbs")
 
 RESULTS = Path(__file__).with_name("results")
 # the paper's Table "AUC-PR on Kinship, UW-CSE, and Cora"; None where it says "-"
@@ -30,6 +34,17 @@ PAPER: Mapping[str, Mapping[str, tuple[float | None, ...]]] = {
                          "cora": (.62, .79, .46, .57, .75)},
     "ExpressGNN w/ LogicMP": {"kinship": (.99, .98, 1.0, 1.0, 1.0), "uw_cse": (.26, .30, .42, .25, .28),
                               "cora": (.80, .88, .72, .83, .89)},
+}
+# its table "Comparison of inference time on UW-CSE", in minutes
+PAPER_MINUTES: Mapping[str, tuple[str, ...]] = {
+    "MCMC": ("> 1440",) * 5,
+    "BP": ("408", "352", "37", "457", "190"),
+    "Lifted BP": ("321", "270", "32", "525", "243"),
+    "MC-SAT": ("172", "147", "14", "196", "86"),
+    "HL-MRF": ("135", "132", "18", "178", "72"),
+    "ExpressGNN w/ GS (16K groundings)": ("14", "20", "5", "7", "13"),
+    "ExpressGNN w/ LogicMP (16K groundings)": ("< 1",) * 5,
+    "ExpressGNN w/ LogicMP (20M groundings)": ("101", "82", "64", "85", "70"),
 }
 DATA_SETS = ("kinship", "uw_cse", "cora")
 
@@ -46,6 +61,7 @@ class Result:
     # in MB
     peak_memory: float = 0.0
     threads: int = 0
+    max_seconds: float = 0.0
     commit: str = field(default_factory=commit)
     # or "> cap": over the time limit, with what there was then; "refused": too large
     status: str = "done"
@@ -72,14 +88,18 @@ def load_results(folder: Path = RESULTS) -> list[Result]:
     return [Result(**json.loads(path.read_text())) for path in sorted(folder.glob("*.json"))]
 
 
-def _cell(results: Iterable[Result]) -> str:
-    """The mean over seeds, with its spread where there are several."""
-    results = list(results)
+def _short(value: float) -> str:
+    """.31 for 0.31"""
+    return f"{value:.2f}".removeprefix("0")
+
+
+def _cell(results: list[Result]) -> str:
+    """The mean over seeds, with its spread where there are several; marked where the time limit ended a run."""
     values = [r.auc_pr for r in results if r.auc_pr is not None]
     if not values:
         return results[0].status if results else ""
-    spread = f" ±{statistics.stdev(values):.2f}".replace("0.", ".") if len(values) > 1 else ""
-    return f"{statistics.mean(values):.2f}".replace("0.", ".") + spread
+    spread = f" ±{_short(statistics.stdev(values))}" if len(values) > 1 else ""
+    return _short(statistics.mean(values)) + spread + ("†" if any(r.status == "> cap" for r in results) else "")
 
 
 def _average(by_split: Mapping[str, list[Result]], names: list[str]) -> str:
@@ -89,31 +109,55 @@ def _average(by_split: Mapping[str, list[Result]], names: list[str]) -> str:
         if not values:
             return ""
         means.append(statistics.mean(values))
-    return f"**{statistics.mean(means):.2f}**".replace("0.", ".")
+    return f"**{_short(statistics.mean(means))}**"
+
+
+def _minutes(results: list[Result]) -> str:
+    """The mean time of one run, or the limit that ended it."""
+    if not results:
+        return ""
+    if any(r.status not in ("done", "> cap") for r in results):
+        return results[0].status
+    if any(r.status == "> cap" for r in results):
+        return f"> {max(r.max_seconds for r in results) / 60:.0f}"
+    return f"{statistics.mean(r.seconds for r in results) / 60:.2f}"
+
+
+def _by_method(results: list[Result], names: list[str]) -> dict[str, dict[str, list[Result]]]:
+    found: dict[str, dict[str, list[Result]]] = {}
+    for method in ORDER:
+        for r in results:
+            if r.method == method and r.split in names:
+                found.setdefault(method, {}).setdefault(r.split, []).append(r)
+    return found
 
 
 def as_table(results: list[Result]) -> str:
-    """Markdown: a table for each data set, our rows above the paper's."""
+    """Markdown: AUC-PR for each data set, then minutes on UW-CSE, our rows above the paper's."""
     parts = []
     for data_set in DATA_SETS:
         names = split_names(data_set)
-        lines = [f"### {data_set}", "", f"| method | {' | '.join(SPLITS[data_set])} | avg | seconds per split |",
-                 "|---|" + "---|" * (len(names) + 2)]
-        methods = list(dict.fromkeys(r.method for r in results if r.split in names))
-        for method in methods:
-            by_split: dict[str, list[Result]] = {}
-            for r in results:
-                if r.method == method and r.split in names:
-                    by_split.setdefault(r.split, []).append(r)
+        lines = [f"### {data_set}: AUC-PR", "",
+                 f"| method | {' | '.join(SPLITS[data_set])} | avg | seeds | seconds per split |",
+                 "|---|" + "---|" * (len(names) + 3)]
+        for method, by_split in _by_method(results, names).items():
             seconds = [r.seconds for rs in by_split.values() for r in rs]
             cells = [_cell(by_split.get(name, [])) for name in names]
-            lines.append(f"| {method} | {' | '.join(cells)} | {_average(by_split, names)} | "
+            n_seeds = max(map(len, by_split.values()))
+            lines.append(f"| {method} | {' | '.join(cells)} | {_average(by_split, names)} | {n_seeds} | "
                          f"{statistics.mean(seconds):.0f} (max {max(seconds):.0f}) |")
         for method, row in PAPER.items():
             if data_set in row:
                 given = row[data_set]
-                cells = ["-" if v is None else f"{v:.2f}".replace("0.", ".") for v in given]
-                average = "" if None in given else f"{statistics.mean(v for v in given if v is not None):.2f}"
-                lines.append(f"| *paper: {method}* | {' | '.join(cells)} | {average.replace('0.', '.')} | |")
+                cells = ["-" if v is None else _short(v) for v in given]
+                average = "" if None in given else _short(statistics.mean(v for v in given if v is not None))
+                lines.append(f"| *paper: {method}* | {' | '.join(cells)} | {average} | | |")
         parts.append("\n".join(lines))
-    return "\n\n".join(parts) + "\n"
+    names = split_names("uw_cse")
+    lines = ["### uw_cse: minutes of one run, all-in", "", f"| method | {' | '.join(SPLITS['uw_cse'])} |",
+             "|---|" + "---|" * len(names)]
+    lines += [f"| {method} | {' | '.join(_minutes(by_split.get(name, [])) for name in names)} |"
+              for method, by_split in _by_method(results, names).items()]
+    lines += [f"| *paper: {method}* | {' | '.join(row)} |" for method, row in PAPER_MINUTES.items()]
+    parts.append("\n".join(lines))
+    return "\n\n".join(parts) + "\n\n± standard deviation over seeds; † stopped at the time limit, with what it had.\n"

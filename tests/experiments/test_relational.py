@@ -160,13 +160,17 @@ def test_a_missing_data_set_says_where_it_comes_from(monkeypatch: pytest.MonkeyP
 
 
 def test_the_table_has_the_mean_over_seeds_and_the_papers_rows() -> None:
-    results = [Result(f"uw_cse/{name}", "logicmp+gnn", seed, 0.2 + seed / 10, 1.0, 1.0, "abc")
+    results = [Result(f"uw_cse/{name}", "logicmp+gnn", seed, 0.2 + seed / 10, 30.0 * seed)
                for name in data_sets.SPLITS["uw_cse"] for seed in range(2)]
-    results.append(Result("uw_cse/ai", "bp", 0, None, 600.0, 1.0, "abc", status="> cap"))
+    results.append(Result("uw_cse/ai", "bp", 0, 0.3, 610.0, max_seconds=600.0, status="> cap"))
+    results.append(Result("uw_cse/ai", "gibbs", 0, status="refused"))
     table = as_table(results)
-    assert "| logicmp+gnn | .25 ±.07 | .25 ±.07 | .25 ±.07 | .25 ±.07 | .25 ±.07 | **.25** | 1 (max 1) |" in table
-    assert "| bp | > cap |  |  |  |  |  | 600 (max 600) |" in table
-    assert "| *paper: ExpressGNN w/ LogicMP* | .26 | .30 | .42 | .25 | .28 | .30 | |" in table
+    assert "| logicmp+gnn | .25 ±.07 | .25 ±.07 | .25 ±.07 | .25 ±.07 | .25 ±.07 | **.25** | 2 | 15 (max 30) |" in table
+    assert "| bp | .30† |  |  |  |  |  | 1 | 610 (max 610) |" in table
+    assert "| *paper: ExpressGNN w/ LogicMP* | .26 | .30 | .42 | .25 | .28 | .30 | | |" in table
+    assert "| logicmp+gnn | 0.25 | 0.25 | 0.25 | 0.25 | 0.25 |" in table
+    assert "| bp | > 10 |  |  |  |  |" in table
+    assert "| gibbs | refused |  |  |  |  |" in table
 
 
 def test_one_real_split_from_the_command_to_the_table(
