@@ -93,10 +93,13 @@ class EinsumPerImplication:
 
     Args:
         latent: only implications into these predicates; all if None.
+        is_optimized: if not, the literals are multiplied from left to right, as they are written.
     """
 
-    def __init__(self, theory: Theory, sizes: Mapping[str, int], latent: Collection[str] | None = None):
+    def __init__(self, theory: Theory, sizes: Mapping[str, int], latent: Collection[str] | None = None,
+                 is_optimized: bool = True):
         self.theory = theory
+        self.is_optimized = is_optimized
         self.sizes = sizes
         self.latent = [p.name for p in theory.predicates] if latent is None else list(latent)
         self.implications: list[_Implication] = []
@@ -143,7 +146,10 @@ class EinsumPerImplication:
         expression = None
         if others:
             equation = ",".join(terms) + "->" + "".join(letters[name] for name in present)
-            expression = opt_einsum.contract_expression(equation, *shapes, optimize="dp")
+            # what two operands give comes last
+            as_written = [(0, 1)] * (len(others) > 1) + [(0, n) for n in range(len(others) - 2, 0, -1)]
+            order = "dp" if self.is_optimized else as_written or [(0,)]
+            expression = opt_einsum.contract_expression(equation, *shapes, optimize=order)
         return _Implication(head, -1.0 if head.negated else 1.0, weight, tuple(operands), expression, self._view(head),
                             missing)
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from benchmarks.ablation import VARIANTS, check, seconds_per_update
+from benchmarks.ablation import VARIANTS, Variant, measure
 from logicmp import LogicMPError
 from logicmp.cli.progress import shown_progress
 from logicmp.infer.base import Problem
@@ -227,51 +227,37 @@ def _say(panel: Axes, text: str) -> None:
 
 # the speed ablation
 
-def measure_speed(split: Split) -> dict[str, float]:
+def measure_speed(split: Split) -> dict[Variant, float]:
     """Seconds of one update by variant of the ablation, all of which must agree."""
-    problem = Problem(split.world)
-    found: dict[str, float] = {}
+    found = {}
     with shown_progress() as progress:
-        for k, (name, (method, options, updates)) in enumerate(VARIANTS.items()):
-            found[name], solution = seconds_per_update(problem, method, options, updates)
-            if not k:
-                first = solution
-            check(name, solution, first)
+        for k, variant in enumerate(VARIANTS):
+            found[variant] = measure(Problem(split.world), variant)
             progress("speed ablation", k + 1, len(VARIANTS))
     return found
 
 
-def improvements(variant: str) -> tuple[bool, ...]:
-    """Which of IMPROVEMENTS a variant has.
-
-    One that goes through its groundings, at once or one by one, has the cost of a contraction that is not optimized.
-    """
-    method, options, _ = VARIANTS[variant]
-    is_whole = method == "mean-field"
-    return is_whole, is_whole or options.get("parallel", False), is_whole or options.get("rule_out", True)
-
-
-def draw_speed(title: str, seconds: Mapping[str, float]) -> Figure:
+def draw_speed(title: str, seconds: Mapping[Variant, float]) -> Figure:
     """A bar for each variant, and beside it which improvements it has."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 1.9 + 0.45 * len(seconds)), layout="constrained")
     bars, marks = figure.subplots(1, 2, width_ratios=(3, 1.3), sharey=True)
     places = range(len(seconds))
-    drawn = bars.barh(places, list(seconds.values()), color=[BLUE if all(improvements(v)) else SKY for v in seconds],
+    drawn = bars.barh(places, list(seconds.values()), color=[BLUE if all(v.improvements) else SKY for v in seconds],
                       height=0.65)
     fastest = min(seconds.values())
     bars.bar_label(drawn, [f"{s:.2g} s  ({s / fastest:.0f}x)" for s in seconds.values()], padding=4, fontsize=9)
     bars.set_xscale("log")
     bars.set_xlim(fastest / 3, max(seconds.values()) * 12)
-    bars.set_yticks(places, list(seconds), fontsize=9)
+    bars.set_yticks(places, [variant.name for variant in seconds], fontsize=9)
     bars.invert_yaxis()
     bars.set_xlabel("seconds per mean-field update (log scale)")
     bars.set_title(f"{title}, {torch.get_num_threads()} thread{'s' * (torch.get_num_threads() > 1)}", fontsize=11)
     bars.grid(axis="x", alpha=0.3)
     bars.set_axisbelow(True)
     for row, variant in enumerate(seconds):
-        for column, has in enumerate(improvements(variant)):
+        for column, has in enumerate(variant.improvements):
             marks.plot(column, row, marker="o", markersize=9, color=BLACK, markerfacecolor=BLACK if has else "white")
     marks.set_xticks(range(len(IMPROVEMENTS)), IMPROVEMENTS, fontsize=8)
     marks.xaxis.tick_top()
