@@ -30,7 +30,7 @@ def train_encoder(encoder: Encoder, split: Split, context: Context, loss_of: Cal
     def losses() -> Iterator[Tensor]:
         yield loss_of(encoder())
 
-    return descend(encoder, losses, split, lambda: split.pick(encoder()), context, context.get("steps", 100),
+    return descend(encoder, losses, split, lambda: split.pick(encoder()), context, context.get("steps", 60),
                    context.get("rate", 2e-3))
 
 
@@ -62,7 +62,7 @@ def distilled(kind: type[Encoder]) -> Callable[[Split, Context], Tensor]:
             encoder.measure(name, x)
             # what the facts did not move teaches nothing: the encoder may say more of it than the rules can
             moved = (x - blank[name]).abs()
-            weights[name] = moved / moved.mean().clamp_min(1e-6) if context.get("moved", True) else torch.ones(())
+            weights[name] = moved / moved.mean().clamp_min(1e-6)
 
         def loss(logits: dict[str, Tensor]) -> Tensor:
             parts = [(weights[name] * ((logits[name] - x) / encoder.unit(name)).square()).mean()

@@ -28,15 +28,11 @@ from .training import Context, average_precision
 CHOSEN = Path(__file__).with_name("settings.json")
 # what the grids do not vary
 FIXED: Mapping[str, Mapping[str, Any]] = {"logicmp": {"damping": 0.5}}
-DISTILLED: Mapping[str, tuple[Any, ...]] = {"bias": (-1.5, -0.5), "reduce": ("sum", "mean"), "moved": (True, False)}
 GRIDS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "logicmp": {"scale": (0.03, 0.1, 0.3, 1.0, 3.0), "bias": (-3.0, -1.5, -0.5, 0.0), "iterations": (2, 5, 15),
                 "reduce": ("sum", "mean")},
     "logicmp+weights": {"iterations": (1, 5), "positive": (1.0, 10.0)},
-    "logicmp+embedding": DISTILLED,
-    "logicmp+gnn": {**DISTILLED, "free": (True, False)},
-    "gs": {"rules": (1.0, 10.0), "free": (True, False)},
-    "expressgnn": {"free": (True, False)},
+    "logicmp+gnn": {"reduce": ("sum", "mean"), "free": (True, False)},
 }
 # methods that learn from the labels of the other splits
 LEARN_FROM_OTHERS = ("logicmp+weights",)
@@ -51,6 +47,9 @@ def grid(method: str) -> Iterator[dict[str, Any]]:
 def load_settings(split: str, method: str) -> dict[str, Any]:
     """What was chosen for a split, or what is fixed."""
     stored = json.loads(CHOSEN.read_text()) if CHOSEN.exists() else {}
+    if method == "logicmp+embedding":
+        # the same teacher
+        return {name: value for name, value in load_settings(split, "logicmp+gnn").items() if name != "free"}
     return dict(stored.get(method, {}).get(split, {}).get("settings", FIXED.get(method, {})))
 
 
