@@ -112,6 +112,23 @@ def _average(by_split: Mapping[str, list[Result]], names: list[str]) -> str:
     return f"**{_short(statistics.mean(means))}**"
 
 
+def _averages(results: list[Result]) -> str:
+    """The mean over the splits of each data set."""
+    lines = [f"| average of the splits | {' | '.join(DATA_SETS)} | seconds per split, at most |",
+             "|---|" + "---|" * (len(DATA_SETS) + 1)]
+    every = [name for data_set in DATA_SETS for name in split_names(data_set)]
+    for method, by_split in _by_method(results, every).items():
+        cells = [_average(by_split, split_names(data_set)) for data_set in DATA_SETS]
+        if any(cells):
+            longest = max(r.seconds for rs in by_split.values() for r in rs)
+            lines.append(f"| {method} | {' | '.join(cells)} | {longest:.0f} |")
+    for method, row in PAPER.items():
+        given = [[v for v in row.get(data_set, ()) if v is not None] for data_set in DATA_SETS]
+        cells = [_short(statistics.mean(values)) if len(values) == 5 else "" for values in given]
+        lines.append(f"| *paper: {method}* | {' | '.join(cells)} | |")
+    return "\n".join(lines)
+
+
 def _minutes(results: list[Result]) -> str:
     """The mean time of one run, or the limit that ended it."""
     if not results:
@@ -133,8 +150,8 @@ def _by_method(results: list[Result], names: list[str]) -> dict[str, dict[str, l
 
 
 def as_table(results: list[Result]) -> str:
-    """Markdown: AUC-PR for each data set, then minutes on UW-CSE, our rows above the paper's."""
-    parts = []
+    """Markdown: the averages, AUC-PR for each data set, then minutes on UW-CSE, our rows above the paper's."""
+    parts = [_averages(results)]
     for data_set in DATA_SETS:
         names = split_names(data_set)
         lines = [f"### {data_set}: AUC-PR", "",
