@@ -62,7 +62,7 @@ def distilled(kind: type[Encoder]) -> Callable[[Split, Context], Tensor]:
             encoder.measure(name, x)
             # what the facts did not move teaches nothing: the encoder may say more of it than the rules can
             moved = (x - blank[name]).abs()
-            weights[name] = moved / moved.mean().clamp_min(1e-6)
+            weights[name] = moved / moved.mean().clamp_min(1e-6) if context.get("moved", True) else torch.ones(())
 
         def loss(logits: dict[str, Tensor]) -> Tensor:
             parts = [(weights[name] * ((logits[name] - x) / encoder.unit(name)).square()).mean()

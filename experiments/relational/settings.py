@@ -28,11 +28,14 @@ from .training import Context, average_precision
 CHOSEN = Path(__file__).with_name("settings.json")
 # what the grids do not vary
 FIXED: Mapping[str, Mapping[str, Any]] = {"logicmp": {"damping": 0.5}}
+# five iterations of LogicMP, with messages summed or averaged
+TEACHERS = ({"reduce": "sum", "scale": 1.0, "bias": -1.5, "damping": 0.3},
+            {"reduce": "mean", "scale": 0.3, "bias": -0.5, "damping": 0.0})
 GRIDS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "logicmp": {"scale": (0.03, 0.1, 0.3, 1.0, 3.0), "bias": (-3.0, -1.5, -0.5, 0.0), "iterations": (2, 5, 15),
                 "reduce": ("sum", "mean")},
     "logicmp+weights": {"iterations": (1, 5), "positive": (1.0, 10.0)},
-    "logicmp+gnn": {"reduce": ("sum", "mean"), "free": (True, False)},
+    "logicmp+gnn": {"teacher": TEACHERS, "free": (True, False), "moved": (True, False)},
 }
 # methods that learn from the labels of the other splits
 LEARN_FROM_OTHERS = ("logicmp+weights",)
@@ -41,7 +44,10 @@ LEARN_FROM_OTHERS = ("logicmp+weights",)
 def grid(method: str) -> Iterator[dict[str, Any]]:
     axes = GRIDS.get(method, {})
     for values in itertools.product(*axes.values()):
-        yield {**FIXED.get(method, {}), **dict(zip(axes, values, strict=True))}
+        found = dict(FIXED.get(method, {}))
+        for name, value in zip(axes, values, strict=True):
+            found |= value if isinstance(value, Mapping) else {name: value}
+        yield found
 
 
 def load_settings(split: str, method: str) -> dict[str, Any]:
