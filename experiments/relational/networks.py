@@ -30,7 +30,7 @@ def train_encoder(encoder: Encoder, split: Split, context: Context, loss_of: Cal
     def losses() -> Iterator[Tensor]:
         yield loss_of(encoder())
 
-    return descend(encoder, losses, split, lambda: split.pick(encoder()), context, context.get("steps", 60),
+    return descend(encoder, losses, split, lambda: split.pick(encoder()), context, context.get("steps", 100),
                    context.get("rate", 2e-3))
 
 
