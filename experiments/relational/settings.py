@@ -29,7 +29,7 @@ CHOSEN = Path(__file__).with_name("settings.json")
 # what the grids do not vary
 FIXED: Mapping[str, Mapping[str, Any]] = {"logicmp": {"damping": 0.5}}
 # five iterations of LogicMP, with messages summed or averaged
-TEACHERS = ({"reduce": "sum", "scale": 1.0, "bias": -1.5, "damping": 0.3},
+TEACHERS = ({"reduce": "sum", "scale": 1.0, "bias": -1.5, "damping": 0.5},
             {"reduce": "mean", "scale": 0.3, "bias": -0.5, "damping": 0.0})
 GRIDS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "logicmp": {"scale": (0.03, 0.1, 0.3, 1.0, 3.0), "bias": (-3.0, -1.5, -0.5, 0.0), "iterations": (2, 5, 15),

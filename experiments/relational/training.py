@@ -81,7 +81,7 @@ def descend(module: nn.Module, losses: Callable[[], Iterable[Tensor]], split: Sp
         optimizer.step()
         schedule.step()
         context.progress("training", step + 1, steps)
-        if step % max(1, steps // 20) == 0:
+        if step % max(1, steps // 10) == 0:
             with torch.no_grad():
                 context.mark(split, scores())
         context.checkpoint.save(module=module.state_dict(), optimizer=optimizer.state_dict(),
