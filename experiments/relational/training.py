@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -64,8 +65,13 @@ def descend(module: nn.Module, losses: Callable[[], Iterable[Tensor]], split: Sp
     optimizer = torch.optim.Adam(module.parameters(), lr=rate)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     first = 0
+    # a checkpoint of other settings, or of another version of the network, is not gone on with
+    belongs_to = {"settings": dict(context.settings), "steps": steps, "rate": rate,
+                  "shapes": {name: list(x.shape) for name, x in module.state_dict().items()}}
     stood = context.checkpoint.load()
-    if stood is not None:
+    if stood is not None and stood["belongs_to"] != belongs_to:
+        print(f"{context.checkpoint.path} is of other settings: starting anew", file=sys.stderr)
+    elif stood is not None:
         module.load_state_dict(stood["module"])
         optimizer.load_state_dict(stood["optimizer"])
         schedule.load_state_dict(stood["schedule"])
@@ -84,7 +90,7 @@ def descend(module: nn.Module, losses: Callable[[], Iterable[Tensor]], split: Sp
         if step % max(1, steps // 10) == 0:
             with torch.no_grad():
                 context.mark(split, scores())
-        context.checkpoint.save(module=module.state_dict(), optimizer=optimizer.state_dict(),
+        context.checkpoint.save(belongs_to=belongs_to, module=module.state_dict(), optimizer=optimizer.state_dict(),
                                 schedule=schedule.state_dict(), random=torch.get_rng_state(), curve=context.curve,
                                 seconds=context.seconds, step=step + 1)
         if context.seconds > context.max_seconds:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -73,7 +74,8 @@ def test_the_same_seed_gives_the_same_scores(split: Split) -> None:
     assert torch.equal(one, two)
 
 
-def test_a_run_that_was_stopped_goes_on_where_it_was(split: Split, tmp_path: Path) -> None:
+def test_a_run_that_was_stopped_goes_on_where_it_was(
+        split: Split, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def context(stop_at: int = 0, kept: str = "kept.pt") -> Context:
         def progress(what: str, done: int, total: int) -> None:
             if done == stop_at:
@@ -90,6 +92,11 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(split: Split, tmp_path: Pat
     resumed = context()
     assert torch.equal(run_method("gs", split, resumed), whole)
     assert len(resumed.curve) == 13
+    # the checkpoint is that of 12 steps
+    fresh = replace(context(), settings={"steps": 11, "dim": 8}, curve=[])
+    run_method("gs", split, fresh)
+    assert len(fresh.curve) == 12
+    assert "kept.pt is of other settings: starting anew" in capsys.readouterr().err
 
 
 def test_a_file_that_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
