@@ -31,7 +31,7 @@ def train_encoder(encoder: Encoder, split: Split, context: Context, loss_of: Cal
         yield loss_of(encoder())
 
     return descend(encoder, losses, split, lambda: split.pick(encoder()), context, context.get("steps", 60),
-                   context.get("rate", 2e-3))
+                   context.get("rate", 4e-3))
 
 
 def _fit(split: Split) -> Callable[[Mapping[str, Tensor]], Tensor]:
