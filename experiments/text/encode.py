@@ -1,0 +1,276 @@
+"""Words as numbers, once; then batches of sentences of about the same length, without padding.
+
+Tensors are flat: one row for each token of a batch, sentence after sentence.
+
+    forms      [tokens]      which word, as it is written: characters, capitals and vectors are tables over forms
+    place      [tokens]      which token of its sentence
+    framed     [tokens]      where a token stands if every sentence is put between two boundary tokens
+
+The rules see the framed sequence, whose boundaries are certain to be O: so one rule about neighbours also says how a
+sentence starts and ends, and sentences do not touch each other.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .data import CATEGORIES, LABELS, Corpus, to_entities
+from .lists import Unit, split_units
+
+MAX_CHARACTERS = 20
+# the framed length is a multiple of this, so that few plans are made
+STEP = 64
+# among the learned vectors: none, because the word has a vector; and the one of all unknown words
+NO_WORD, UNKNOWN = 0, 1
+NUMBER_OF = {label: k for k, label in enumerate(LABELS)}
+# which token of a gazetteer entry, for each category
+N_GAZETTEER = 4 * len(CATEGORIES)
+
+
+def normal_form(word: str) -> str:
+    """A word as it is looked up: small letters, all digits alike.
+
+    >>> normal_form("1996-08-22"), normal_form("EU")
+    ('0000-00-00', 'eu')
+    """
+    return "".join("0" if c.isdigit() else c for c in word.lower())
+
+
+def letter_case(word: str) -> list[float]:
+    """What capitals and digits a word has."""
+    return [float(flag) for flag in (
+        word.islower(), word.isupper(), word.istitle(), word[0].isupper(), any(c.isupper() for c in word[1:]),
+        any(c.isdigit() for c in word), all(c.isdigit() for c in word), not any(c.isalnum() for c in word))]
+
+
+def spell(word: str, letters: Mapping[str, int]) -> list[int]:
+    """The characters of a word, 1 for unknown ones and 0 after the end; of a long word its start and its end."""
+    if len(word) > MAX_CHARACTERS:
+        word = word[: MAX_CHARACTERS // 2] + word[-MAX_CHARACTERS // 2 :]
+    return [letters.get(c, 1) for c in word] + [0] * (MAX_CHARACTERS - len(word))
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Every form of a word, and tables over them. What is learned depends on the training data alone."""
+
+    form: Mapping[str, int]
+    # [forms, characters]
+    characters: Tensor
+    n_characters: int
+    # [forms, features]
+    case: Tensor
+    # [forms, dim]: given vectors, zero where there is none
+    vectors: Tensor
+    # [forms]: which learned vector is added
+    learned: Tensor
+    n_learned: int
+
+    @staticmethod
+    def build(train: Corpus, others: Iterable[Corpus], vectors: Mapping[str, np.ndarray],
+              least: int = 2) -> Vocabulary:
+        """Tables over the words of all corpora; a word `least` times in the training data has a vector of its own."""
+        counted = Counter(normal_form(w) for w in _words(train))
+        letters = {c: k + 2 for k, c in enumerate(sorted({c for w in _words(train) for c in w}))}
+        own = sorted(w for w, n in counted.items() if n >= least and w not in vectors)
+        number = {w: k + 2 for k, w in enumerate(own)}
+        forms = sorted({w for corpus in (train, *others) for w in _words(corpus)})
+        zero = np.zeros(len(next(iter(vectors.values()))) if vectors else 1, dtype=np.float32)
+        given = [vectors.get(w.lower(), vectors.get(normal_form(w))) for w in forms]
+        learned = [number.get(normal_form(w), UNKNOWN) if v is None else NO_WORD
+                   for w, v in zip(forms, given, strict=True)]
+        return Vocabulary({w: k for k, w in enumerate(forms)},
+                          torch.tensor([spell(w, letters) for w in forms]), len(letters) + 2,
+                          torch.tensor([letter_case(w) for w in forms]),
+                          torch.from_numpy(np.stack([zero if v is None else v for v in given])),
+                          torch.tensor(learned), len(number) + 2)
+
+
+def _words(corpus: Corpus) -> Iterable[str]:
+    return (word for document in corpus for sentence in document.sentences for word in sentence.words)
+
+
+# the gazetteer
+
+
+class Gazetteer:
+    """The entities of the training data, to be found again in any sentence.
+
+    In the training data itself every entity would be found, and the network would learn to believe nothing else: there
+    an entry counts only if another document has it too.
+    """
+
+    def __init__(self, train: Corpus):
+        self.documents: dict[tuple[str, ...], dict[str, set[int]]] = {}
+        for number, document in enumerate(train):
+            for s in document.sentences:
+                for first, last, category in to_entities(s.tags):
+                    name = tuple(word.lower() for word in s.words[first : last + 1])
+                    self.documents.setdefault(name, {}).setdefault(category, set()).add(number)
+        # by first word, the length of the longest entry
+        self.longest: dict[str, int] = {}
+        for name in self.documents:
+            self.longest[name[0]] = max(len(name), self.longest.get(name[0], 0))
+
+    def find(self, words: Sequence[str], document: int | None = None) -> list[list[int]]:
+        """For each word the features it has, as numbers: its place in the longest entries it is part of.
+
+        Args:
+            document: the number of the words' own document, if it is one of the training data.
+        """
+        small = [word.lower() for word in words]
+        found: list[list[int]] = [[] for _ in words]
+        for c, category in enumerate(CATEGORIES):
+            i = 0
+            while i < len(small):
+                most = min(self.longest.get(small[i], 0), len(small) - i)
+                length = next((n for n in range(most, 0, -1) if self._counts(
+                    tuple(small[i : i + n]), category, document)), 0)
+                for k in range(length):
+                    place = 3 if length == 1 else 0 if k == 0 else 2 if k == length - 1 else 1
+                    found[i + k].append(4 * c + place)
+                i += max(length, 1)
+        return found
+
+    def _counts(self, name: tuple[str, ...], category: str, document: int | None) -> bool:
+        return bool(self.documents.get(name, {}).get(category, set()) - {document})
+
+
+# batches
+
+
+@dataclass(frozen=True)
+class Item:
+    """One unit, as numbers."""
+
+    # [tokens]
+    forms: np.ndarray
+    labels: np.ndarray
+    # [tokens, N_GAZETTEER]
+    gazetteer: np.ndarray
+    # [sentences]
+    lengths: np.ndarray
+    # [pairs, 2]: tokens of one list, each pair once
+    pairs: np.ndarray
+    # [sentences]: whether a list has a part in it
+    in_list: np.ndarray
+    # the place of its first sentence in the corpus
+    first_sentence: int
+
+
+def encode(corpus: Corpus, vocabulary: Vocabulary, gazetteer: Gazetteer, is_train: bool = False) -> list[Item]:
+    """All units of a corpus."""
+    found: list[Item] = []
+    n = 0
+    for number, document in enumerate(corpus):
+        for unit in split_units(document):
+            found.append(_encode_unit(unit, vocabulary, gazetteer, number if is_train else None, n))
+            n += len(unit.sentences)
+    return found
+
+
+def _encode_unit(unit: Unit, vocabulary: Vocabulary, gazetteer: Gazetteer, document: int | None, first: int) -> Item:
+    lengths = np.array([len(s.words) for s in unit.sentences])
+    starts = np.cumsum(lengths) - lengths
+    features = np.zeros((int(lengths.sum()), N_GAZETTEER), dtype=np.float32)
+    for start, s in zip(starts, unit.sentences, strict=True):
+        for k, numbers in enumerate(gazetteer.find(s.words, document)):
+            features[start + k, numbers] = 1
+    pairs = [(starts[a.sentence] + i, starts[b.sentence] + j) for a, b in unit.pairs
+             for i in range(a.start, a.end) for j in range(b.start, b.end)]
+    in_list = np.zeros(len(lengths), dtype=bool)
+    in_list[[name.sentence for pair in unit.pairs for name in pair]] = True
+    return Item(np.array([vocabulary.form[w] for s in unit.sentences for w in s.words]),
+                np.array([NUMBER_OF[t] for s in unit.sentences for t in s.tags]), features, lengths,
+                np.array(pairs, dtype=np.int64).reshape(-1, 2), in_list, first)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some units together."""
+
+    forms: Tensor
+    labels: Tensor
+    gazetteer: Tensor
+    # [sentences], and for each token its sentence and its place in it
+    lengths: Tensor
+    sentence: Tensor
+    place: Tensor
+    # [2, pairs]
+    pairs: Tensor
+    in_list: Tensor
+    # [sentences]: where in the corpus
+    numbers: Tensor
+
+    @staticmethod
+    def of(items: Sequence[Item]) -> Batch:
+        lengths = np.concatenate([item.lengths for item in items])
+        sizes = np.array([len(item.forms) for item in items])
+        shift = np.repeat(np.cumsum(sizes) - sizes, [len(item.pairs) for item in items])
+        pairs = np.concatenate([item.pairs for item in items]) + shift[:, None]
+        place = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        arrays = (np.concatenate([item.forms for item in items]), np.concatenate([item.labels for item in items]),
+                  np.concatenate([item.gazetteer for item in items]), lengths,
+                  np.repeat(np.arange(len(lengths)), lengths), place, pairs.T.copy(),
+                  np.concatenate([item.in_list for item in items]),
+                  np.concatenate([item.first_sentence + np.arange(len(item.lengths)) for item in items]))
+        return Batch(*map(torch.from_numpy, arrays))
+
+    @cached_property
+    def place_from_end(self) -> Tensor:
+        """For each token its place in its sentence, counted from the end."""
+        return self.lengths[self.sentence] - 1 - self.place
+
+    # as the rules see it
+
+    @cached_property
+    def framed(self) -> Tensor:
+        return torch.arange(len(self.forms)) + self.sentence + 1
+
+    @property
+    def framed_length(self) -> int:
+        return -(-(len(self.forms) + len(self.lengths) + 1) // STEP) * STEP
+
+    @cached_property
+    def has_list(self) -> bool:
+        return self.pairs.shape[1] > 0
+
+    @cached_property
+    def samelist(self) -> Tensor:
+        """[framed, framed], bool."""
+        found = torch.zeros(self.framed_length, self.framed_length, dtype=torch.bool)
+        a, b = self.framed[self.pairs]
+        found[a, b] = True
+        found[b, a] = True
+        return found
+
+
+def make_batches(items: Sequence[Item], n_tokens: int, seed: int | None = None) -> list[Batch]:
+    """Batches of about `n_tokens` tokens; shuffled, if there is a seed, but alike in length and in having a list."""
+    shuffled = random.Random(seed)
+
+    def key(item: Item) -> tuple[bool, float]:
+        length = float(item.lengths.mean())
+        return len(item.pairs) > 0, length if seed is None else length * shuffled.uniform(0.9, 1.1)
+
+    batches: list[list[Item]] = []
+    size = 0
+    last = None
+    for (has_list, _), item in sorted(((key(item), item) for item in items), key=lambda entry: entry[0]):
+        if size + len(item.forms) > n_tokens or has_list != last or not batches:
+            batches.append([])
+            size = 0
+        batches[-1].append(item)
+        size += len(item.forms)
+        last = has_list
+    if seed is not None:
+        shuffled.shuffle(batches)
+    return [Batch.of(items) for items in batches]

@@ -1,0 +1,238 @@
+"""What stands on the backbone: from the same logits, a loss to train with and labels to answer with.
+
+    plain             each token on its own
+    crf               a linear chain: exact, by mean field, or with forbidden transitions
+    semantic, spl     the circuits of logicmp.learn, for the adjacent rules
+    relaxed           expected violations beside the loss (SLrelax)
+    dist              logic distillation: p answers as it is, q with the rules
+    logicmp           the layer, trained through
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from logicmp import LogicMP, learn
+
+from .crf import Crf
+from .data import LABELS
+from .encode import Batch
+from .rules import (
+    CERTAIN,
+    OUTSIDE,
+    allowed_transitions,
+    decode_tags,
+    frame,
+    frame_labels,
+    frame_sentences,
+    is_list_rule,
+    load_rules,
+    pad,
+    with_weights,
+)
+
+# an answer that obeys the adjacent rules, whatever the head
+DECODE = "decode"
+
+
+class Head(nn.Module):
+    """Each token on its own: the plain tagger, and what the others change."""
+
+    # the ways to answer that an epoch is chosen for, each for itself
+    answers: tuple[str, ...] = ("",)
+
+    def loss(self, logits: Tensor, batch: Batch, epoch: int) -> Tensor:
+        """What is minimized: one number, a mean over tokens."""
+        return functional.cross_entropy(self.scores(logits, batch), batch.labels)
+
+    def scores(self, logits: Tensor, batch: Batch, answer: str = "") -> Tensor:
+        """The logits that the answer is the best of, [tokens, labels]."""
+        return logits
+
+    def labels(self, logits: Tensor, batch: Batch, answer: str = "") -> Tensor:
+        """[tokens]"""
+        scores = self.scores(logits, batch, answer)
+        best = scores.argmax(1)
+        return decode_tags(scores, best, batch) if answer == DECODE else best
+
+
+class CrfHead(Head):
+    """A linear chain, trained by the forward algorithm."""
+
+    def __init__(self, forbidden: bool = False):
+        super().__init__()
+        self.crf = Crf(len(LABELS), allowed_transitions() if forbidden else None)
+
+    def loss(self, logits: Tensor, batch: Batch, epoch: int) -> Tensor:
+        found = self.crf.loss(pad(logits, batch), pad(batch.labels, batch), batch.lengths)
+        return found.sum() / len(batch.labels)
+
+    def labels(self, logits: Tensor, batch: Batch, answer: str = "") -> Tensor:
+        return self.crf.best(pad(logits, batch), batch.lengths)[batch.sentence, batch.place]
+
+
+class MeanFieldCrf(Head):
+    """The same chain by mean field (Wang et al. 2020): every transition learned, all tokens at once."""
+
+    def __init__(self, iterations: int = 3):
+        super().__init__()
+        self.transitions = nn.Parameter(torch.zeros(len(LABELS), len(LABELS)))
+        self.iterations = iterations
+
+    def scores(self, logits: Tensor, batch: Batch, answer: str = "") -> Tensor:
+        unary = found = frame(logits, batch)
+        for _ in range(self.iterations):
+            q = torch.softmax(found, 1)
+            found = unary + functional.pad(q[:-1] @ self.transitions, (0, 0, 1, 0)) + functional.pad(
+                q[1:] @ self.transitions.mT, (0, 0, 0, 1))
+        return found[batch.framed]
+
+
+class SemanticHead(Head):
+    """Semantic loss of the adjacent rules beside the loss of the labels."""
+
+    def __init__(self, strength: float = 1.0):
+        super().__init__()
+        self.semantic = learn.SemanticLoss(load_rules("adj"))
+        self.strength = strength
+
+    def loss(self, logits: Tensor, batch: Batch, epoch: int) -> Tensor:
+        broken = self.semantic(frame_sentences(logits, batch)).sum() / len(batch.labels)
+        return functional.cross_entropy(logits, batch.labels) + self.strength * broken
+
+
+class SplHead(Head):
+    """A semantic probabilistic layer: the adjacent rules hold in every answer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.spl = learn.SPL(load_rules("adj"))
+
+    def loss(self, logits: Tensor, batch: Batch, epoch: int) -> Tensor:
+        framed = frame_sentences(logits, batch)
+        labels = torch.full(framed.shape[:2], OUTSIDE).index_put((batch.sentence, batch.place + 1), batch.labels)
+        return self.spl.loss(framed, {"label": labels}).sum() / len(batch.labels)
+
+    def labels(self, logits: Tensor, batch: Batch, answer: str = "") -> Tensor:
+        found = self.spl.predict(frame_sentences(logits, batch))["label"]
+        return found[batch.sentence, batch.place + 1]
+
+
+class RuleHead(Head):
+    r"""The layer: logits in, logits out, trained together with the weights of the rules.
+
+    Only a batch with a list needs the list rule: others run the adjacent rules alone, with the same weights.
+
+    Two losses. "marginals" is the cross-entropy of the layer's output, with the gradient through its iterations, as in
+    the paper. "likelihood" is minus the log-likelihood of all labels of the batch together, with the bound that mean
+    field climbs in place of log Z. At the marginals q where it ends the bound is flat in q, so its slope needs no way
+    back through the iterations:
+
+    .. math:: \partial / \partial \phi = q - y, \qquad \partial / \partial w_f = V_f(y) - V_f(q)
+
+    Args:
+        rules: "adj" or "adj+list".
+        adjacent, of_list: the weights of the two kinds of rules at first.
+        objective: "marginals" or "likelihood".
+        iterations: in training; `settled` of them when it answers.
+        options: as for `LogicMP`.
+    """
+
+    def __init__(self, rules: str, adjacent: float = 4.0, of_list: float = 0.3, objective: str = "likelihood",
+                 iterations: int = 5, settled: int = 10, **options: Any):
+        super().__init__()
+        theory = with_weights(load_rules(rules), adjacent, of_list)
+        self.layer = LogicMP(theory, iterations, **options)
+        self.without_list = self.layer
+        if rules == "adj+list":
+            self.without_list = LogicMP(with_weights(load_rules("adj"), adjacent, of_list), iterations, **options)
+            self.without_list.raw_weights = nn.ParameterList(
+                [w for k, w in enumerate(self.layer.raw_weights) if not is_list_rule(theory, k)])
+        self.objective = objective
+        self.iterations = iterations
+        self.settled = settled
+
+    def train(self, mode: bool = True) -> RuleHead:
+        for layer in (self.layer, self.without_list):
+            layer.options["iterations"] = self.iterations if mode else self.settled
+        return super().train(mode)
+
+    def given(self, logits: Tensor, batch: Batch) -> tuple[LogicMP, Tensor, dict[str, Tensor]]:
+        """The layer for a batch, and what goes into it."""
+        if self.layer is self.without_list or not batch.has_list:
+            return self.without_list, frame(logits, batch), {}
+        return self.layer, frame(logits, batch), {"samelist": batch.samelist}
+
+    def corrected(self, logits: Tensor, batch: Batch) -> Tensor:
+        layer, framed, evidence = self.given(logits, batch)
+        return layer(framed, evidence)[batch.framed]
+
+    def scores(self, logits: Tensor, batch: Batch, answer: str = "") -> Tensor:
+        return self.corrected(logits, batch)
+
+    def loss(self, logits: Tensor, batch: Batch, epoch: int) -> Tensor:
+        if self.objective == "marginals":
+            return super().loss(logits, batch, epoch)
+        layer, framed, evidence = self.given(logits, batch)
+        truth = functional.one_hot(frame_labels(batch), len(LABELS)).to(framed)
+        with torch.no_grad():
+            out = layer(framed, evidence)
+            q = torch.softmax(out, 1)
+            broken = layer.violations(out, evidence) - layer.violations((2 * truth - 1) * CERTAIN, evidence)
+        # not the likelihood itself, but it has its slope
+        slope = ((q - truth) * framed).sum() - (torch.stack(layer.weights) * broken).sum()
+        return slope / len(batch.labels)
+
+
+class RelaxedHead(RuleHead):
+    """SLrelax: expected violations beside the loss of the labels; the answer knows no rules."""
+
+    def __init__(self, rules: str, strength: float = 1.0, adjacent: float = 1.0, of_list: float = 0.1):
+        super().__init__(rules, adjacent, of_list, learn_weights=False)
+        self.strength = strength
+
+    def loss(self, logits: Tensor, batch: Batch, epoch: int) -> Tensor:
+        layer, framed, evidence = self.given(logits, batch)
+        broken = layer.theory_loss(framed, evidence) / len(batch.labels)
+        return functional.cross_entropy(logits, batch.labels) + self.strength * broken
+
+    def scores(self, logits: Tensor, batch: Batch, answer: str = "") -> Tensor:
+        return logits
+
+
+class DistHead(Head):
+    """Logic distillation (Hu et al. 2016): the student p learns from the labels and from the teacher q."""
+
+    answers = ("p", "q")
+
+    def __init__(self, rules: str, adjacent: float = 4.0, of_list: float = 0.3, pi_max: float = 0.9,
+                 alpha: float = 0.9, **options: Any):
+        super().__init__()
+        kinds = {True: "adj+list", False: "adj"} if rules == "adj+list" else {False: "adj", True: "adj"}
+        self.kinds: Mapping[bool, str] = kinds
+        self.dist = nn.ModuleDict({name.replace("+", "_"): learn.LogicDist(
+            with_weights(load_rules(name), adjacent, of_list), pi_max=pi_max, alpha=alpha, **options)
+            for name in set(kinds.values())})
+
+    def _dist(self, batch: Batch) -> tuple[learn.LogicDist, dict[str, Tensor]]:
+        kind = self.kinds[batch.has_list]
+        dist = self.dist[kind.replace("+", "_")]
+        assert isinstance(dist, learn.LogicDist)
+        return dist, {"samelist": batch.samelist} if kind == "adj+list" else {}
+
+    def loss(self, logits: Tensor, batch: Batch, epoch: int) -> Tensor:
+        dist, evidence = self._dist(batch)
+        found = dist(frame(logits, batch), {"label": frame_labels(batch)}, epoch + 1, evidence)
+        # the boundary tokens have no loss, but count in its mean
+        return found.loss * (batch.framed_length / len(batch.labels))
+
+    def scores(self, logits: Tensor, batch: Batch, answer: str = "p") -> Tensor:
+        if answer != "q":
+            return logits
+        dist, evidence = self._dist(batch)
+        return dist.teacher(frame(logits, batch), evidence)[batch.framed]

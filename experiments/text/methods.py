@@ -1,0 +1,199 @@
+"""Every row of the table: which head, trained how, answering how.
+
+    blstm, blstm-lex                     the tagger; with the entities of the training data as a gazetteer
+    crf, crf-mean-field, crf-forbidden   chains of learned transitions; the last with those of BIOES alone
+    sl, spl                              circuits of the adjacent rules
+    slrelax, logicdist-*, logicmp-*      the rules relaxed, distilled, and as a layer
+
+A backbone is trained for each seed; then every method starts from it and has the same budget. Settings are chosen on
+testa, with seed 0 alone: `python -m experiments.text choose` tries what `choices` says and keeps the best.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from logicmp import CostError, LogicMPError, learn
+from logicmp.parse.files import write_whole
+
+from .encode import Vocabulary
+from .heads import (
+    DECODE,
+    CrfHead,
+    DistHead,
+    Head,
+    MeanFieldCrf,
+    RelaxedHead,
+    RuleHead,
+    SemanticHead,
+    SplHead,
+)
+from .model import Backbone
+from .rules import load_rules
+from .train import Budget, Data, Fitted, Progress, Tagger, fit
+
+CHOSEN = Path(__file__).with_name("settings.json")
+BACKBONE = Budget(epochs=14, rate=3e-3)
+FINE_TUNING = Budget(epochs=3, rate=1e-3, head_rate=1e-2)
+
+
+@dataclass(frozen=True)
+class Method:
+    """How a head is made, and which rows it fills: by row, the way it answers."""
+
+    make: Callable[..., Head]
+    rows: Mapping[str, str]
+    gazetteer: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    # tried on testa: see `grid`
+    choices: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    # of what the head adds to the backbone; the budget's, if none is given
+    head_rate: float | None = None
+
+
+# undamped, neighbours that contradict each other change places for ever
+LAYER = {"iterations": 5, "damping": 0.5}
+# the likelihood of sequences that never break a rule is the higher the larger its weight: a low rate keeps the weights
+# where mean field still settles
+RULE_RATE = 1e-3
+METHODS: Mapping[str, Method] = {
+    "blstm": Method(Head, {"blstm": "", "blstm+decode": DECODE}),
+    "blstm-lex": Method(Head, {"blstm-lex": ""}, gazetteer=True),
+    "crf": Method(CrfHead, {"crf": ""}),
+    "crf-mean-field": Method(MeanFieldCrf, {"crf-mean-field": ""}, settings={"iterations": 3}),
+    "crf-forbidden": Method(lambda: CrfHead(forbidden=True), {"crf-forbidden": ""}),
+    "sl": Method(SemanticHead, {"sl": ""}, choices={"strength": (0.1, 1.0)}),
+    "spl": Method(SplHead, {"spl": ""}),
+    "slrelax": Method(lambda **options: RelaxedHead("adj+list", **options), {"slrelax": ""},
+                      choices={"strength": (0.1, 1.0)}),
+    "logicdist-adj": Method(lambda **options: DistHead("adj", **options),
+                            {"logicdist-adj-p": "p", "logicdist-adj-q": "q"}, settings=LAYER,
+                            choices={"adjacent": (2.0, 4.0)}),
+    "logicdist-adj+list": Method(lambda **options: DistHead("adj+list", **options),
+                                 {"logicdist-adj+list-p": "p", "logicdist-adj+list-q": "q"}, settings=LAYER,
+                                 choices={"of_list": (0.1, 0.3)}),
+    "logicmp-adj": Method(lambda **options: RuleHead("adj", **options),
+                          {"logicmp-adj": "", "logicmp-adj+decode": DECODE}, settings=LAYER,
+                          choices={"adjacent": (2.0, 4.0, 8.0)}, head_rate=RULE_RATE),
+    "logicmp-adj+list": Method(lambda **options: RuleHead("adj+list", **options),
+                               {"logicmp-adj+list": "", "logicmp-adj+list+decode": DECODE}, settings=LAYER,
+                               choices={"of_list": (0.1, 0.3, 1.0)}, head_rate=RULE_RATE),
+}
+# rows that are not trained, because the circuit they need does not compile: how far it goes is measured
+CIRCUITS = ("sl-list", "spl-list")
+
+
+def find_method(name: str) -> Method:
+    if name not in METHODS:
+        raise LogicMPError(f"unknown method {name!r}", f"methods: {', '.join([*METHODS, *CIRCUITS])}, or all")
+    return METHODS[name]
+
+
+def load_settings(name: str) -> dict[str, Any]:
+    """What is fixed for a method, and what was chosen on testa."""
+    stored = json.loads(CHOSEN.read_text()) if CHOSEN.exists() else {}
+    return {**find_method(name).settings, **stored.get(name, {}).get("settings", {})}
+
+
+def grid(name: str) -> Iterator[dict[str, Any]]:
+    """All settings that `choose` tries."""
+    method = find_method(name)
+    for values in itertools.product(*method.choices.values()):
+        yield {**load_settings(name), **dict(zip(method.choices, values, strict=True))}
+
+
+def store_settings(name: str, settings: Mapping[str, Any], tried: list[tuple[dict[str, Any], float]],
+                   path: Path = CHOSEN) -> None:
+    stored = json.loads(path.read_text()) if path.exists() else {}
+    stored[name] = {"settings": dict(settings), "testa": [[s, round(f1, 2)] for s, f1 in tried]}
+    write_whole(path, json.dumps(stored, indent=1) + "\n", "settings")
+
+
+# training
+
+
+def make_tagger(name: str, vocabulary: Vocabulary, settings: Mapping[str, Any], hidden: int) -> Tagger:
+    method = find_method(name)
+    return Tagger(Backbone(vocabulary, hidden, gazetteer=method.gazetteer), method.make(**settings))
+
+
+@dataclass(frozen=True)
+class Context:
+    """What every run of an experiment shares."""
+
+    # checkpoints go here; none are kept without it
+    work: Path | None = None
+    backbone: Budget = BACKBONE
+    fine_tuning: Budget = FINE_TUNING
+    hidden: int = 200
+    progress: Progress = lambda what, done, total: None
+    say: Callable[[str], None] = lambda text: None
+
+    def checkpoint(self, name: str, seed: int) -> Path | None:
+        return None if self.work is None else self.work / f"{name}-{seed}.pt"
+
+
+def train_backbone(data: Data, seed: int, context: Context) -> dict[str, Tensor]:
+    """The plain tagger from nothing; its best epoch is where every method starts."""
+    torch.manual_seed(seed)
+    tagger = Tagger(Backbone(data.vocabulary, context.hidden), Head())
+    fitted = fit(tagger, data, context.backbone, seed, context.checkpoint("backbone", seed),
+                 {"hidden": context.hidden}, context.progress, context.say)
+    return fitted.best[""]
+
+
+def train_method(name: str, data: Data, seed: int, context: Context, settings: Mapping[str, Any] | None = None,
+                 kept: bool = True) -> tuple[Tagger, Fitted]:
+    """Fine-tune the backbone of a seed with the head of a method.
+
+    Args:
+        kept: whether a checkpoint is written.
+    """
+    settings = load_settings(name) if settings is None else settings
+    start = train_backbone(data, seed, context)
+    torch.manual_seed(seed)
+    tagger = make_tagger(name, data.vocabulary, settings, context.hidden)
+    missing, unexpected = tagger.load_state_dict(start, strict=False)
+    assert not unexpected and not any(key.startswith("backbone") and "gazetteer" not in key for key in missing)
+    # other batches and other dropout than the backbone had, the same for every method
+    method = find_method(name)
+    budget = context.fine_tuning if method.head_rate is None else replace(context.fine_tuning,
+                                                                          head_rate=method.head_rate)
+    fitted = fit(tagger, data, budget, 100 + seed, context.checkpoint(name, seed) if kept else None,
+                 {"settings": dict(settings), "hidden": context.hidden}, context.progress, context.say)
+    return tagger, fitted
+
+
+def choose(name: str, data: Data, seed: int, context: Context) -> tuple[dict[str, Any], list[tuple[dict[str, Any],
+                                                                                                  float]]]:
+    """The settings with the best F1 on testa, of one seed; of a method with two answers, of the last."""
+    tried = []
+    for settings in grid(name):
+        tagger, fitted = train_method(name, data, seed, context, settings, kept=False)
+        tried.append((settings, max(fitted.curves[tagger.head.answers[-1]])))
+        context.say(f"{name} {settings}: testa {tried[-1][1]:.2f}")
+    return max(tried, key=lambda entry: entry[1])[0], tried
+
+
+# circuits
+
+
+def compile_until(rules: str, max_tokens: int, max_seconds: float = 60.0, max_nodes: int = 1_000_000
+                  ) -> tuple[list[tuple[int, int, float]], str]:
+    """Compile rules for more and more tokens: (tokens, nodes, seconds), and why it ended."""
+    theory, found = load_rules(rules), []
+    for n in range(2, max_tokens + 1):
+        try:
+            circuit = learn.compile_rules(theory, {"token": n}, max_seconds=max_seconds, max_nodes=max_nodes)
+        except CostError as error:
+            return found, error.message
+        found.append((n, circuit.n_nodes, round(circuit.seconds, 2)))
+    return found, ""

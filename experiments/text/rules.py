@@ -1,0 +1,121 @@
+"""The rules of the experiment, the sequence they see, and a check of transitions that knows nothing of rules.
+
+    adjacent.mln     which label may follow which
+    list.mln         the same, and: names in one list are of one category
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from logicmp import Theory, learn, load_theory
+
+from .data import LABELS
+from .encode import Batch
+
+FOLDER = Path(__file__).parent
+FILES = {"adj": "adjacent.mln", "adj+list": "list.mln"}
+# the logit of O at a boundary token: no weight comes near it
+CERTAIN = 30.0
+OUTSIDE = LABELS.index("O")
+
+
+@cache
+def load_rules(name: str) -> Theory:
+    """The theory of "adj" or "adj+list"."""
+    return load_theory(FOLDER / FILES[name])
+
+
+def is_list_rule(theory: Theory, rule: int) -> bool:
+    return "samelist" in str(theory.rules[rule])
+
+
+def with_weights(theory: Theory, adjacent: float, of_list: float) -> Theory:
+    """The same rules with other weights."""
+    return replace(theory, rules=tuple(replace(rule, weight=of_list if is_list_rule(theory, k) else adjacent)
+                                       for k, rule in enumerate(theory.rules)))
+
+
+# transitions
+
+
+def may_follow(label: str, following: str) -> bool:
+    """Whether one label may stand after another in BIOES.
+
+    >>> may_follow("B-PER", "I-PER"), may_follow("B-PER", "I-LOC"), may_follow("E-PER", "B-LOC")
+    (True, False, True)
+    """
+    if label[0] in "BI":
+        return following[0] in "IE" and following[2:] == label[2:]
+    return following[0] in "OBS"
+
+
+def allowed_transitions() -> Tensor:
+    """[labels + 1, labels + 1], bool; the last row is the start, the last column the end of a sentence."""
+    framed = [*LABELS, "O"]
+    found = torch.tensor([[may_follow(a, b) for b in framed] for a in framed])
+    return found
+
+
+def count_invalid(tags: list[list[str]]) -> int:
+    """How many places of some sentences, starts and ends included, break the scheme.
+
+    >>> count_invalid([["B-PER", "O"], ["E-LOC"], ["S-LOC", "O"]])
+    2
+    """
+    return sum(not may_follow(a, b) for sentence in tags for a, b in zip(["O", *sentence], [*sentence, "O"],
+                                                                          strict=True))
+
+
+# the framed sequence
+
+
+def frame(logits: Tensor, batch: Batch) -> Tensor:
+    """Logits of the tokens as those of the framed sequence, [framed, labels]: every boundary is certain to be O."""
+    boundary = logits.new_zeros(batch.framed_length, len(LABELS))
+    boundary[:, OUTSIDE] = CERTAIN
+    return boundary.index_copy(0, batch.framed, logits)
+
+
+def frame_labels(batch: Batch) -> Tensor:
+    """[framed]"""
+    return torch.full((batch.framed_length,), OUTSIDE).index_copy(0, batch.framed, batch.labels)
+
+
+def pad(values: Tensor, batch: Batch, length: int | None = None) -> Tensor:
+    """Rows of tokens as [sentences, longest, ...], zero beyond the end of a sentence."""
+    shape = (len(batch.lengths), length or int(batch.lengths.max()), *values.shape[1:])
+    return values.new_zeros(shape).index_put((batch.sentence, batch.place), values)
+
+
+def frame_sentences(logits: Tensor, batch: Batch, step: int = 8) -> Tensor:
+    """Each sentence on its own, [sentences, length, labels], O certain before and after it; few different lengths."""
+    length = -(-(int(batch.lengths.max()) + 2) // step) * step
+    boundary = logits.new_zeros(len(batch.lengths), length, len(LABELS))
+    boundary[..., OUTSIDE] = CERTAIN
+    return boundary.index_put((batch.sentence, batch.place + 1), logits)
+
+
+# decoding
+
+
+def decode_tags(logits: Tensor, labels: Tensor, batch: Batch) -> Tensor:
+    """The most probable labels that obey the adjacent rules; `labels` are the best ones without rules."""
+    allowed = allowed_transitions()
+    found = labels.clone()
+    padded = pad(labels, batch)
+    before = torch.nn.functional.pad(padded, (1, 0), value=OUTSIDE)
+    after = torch.nn.functional.pad(padded, (0, 1), value=OUTSIDE)
+    # zero is O, so what lies beyond an end is in order
+    broken = (~allowed[before, after]).any(1)
+    for k in broken.nonzero().flatten().tolist():
+        own = batch.sentence == k
+        framed = torch.nn.functional.pad(logits[own], (0, 0, 1, 1))
+        framed[[0, -1], OUTSIDE] = CERTAIN
+        found[own] = learn.decode(load_rules("adj"), framed).values["label"][1:-1]
+    return found

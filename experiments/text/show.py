@@ -1,0 +1,116 @@
+"""One sentence before and after the rules, and which rule moved what.
+
+    python -m experiments.text show "West Indian all-rounder Phil Simmons took four for 38"
+
+Before are the logits of the network that was trained with the layer, after is what the layer makes of them. Several
+lines, separated by |, are lines of one document, so that a list can go through them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from logicmp import LogicMPError
+
+from .data import LABELS, Corpus, Document, Sentence, load_corpus, load_vectors
+from .encode import Batch, Gazetteer, Vocabulary, encode, normal_form
+from .heads import RuleHead
+from .methods import Context, make_tagger
+from .rules import decode_tags
+from .train import Tagger
+
+# a change of probability worth an explanation
+MOVED = 0.05
+# rules and groundings shown for one token
+SHOWN = 3
+
+
+def show(text: str, method: str, seed: int, folder: str | None, context: Context) -> str:
+    """Load the model of a finished run and tag a text with it."""
+    corpus = to_corpus(text)
+    train = load_corpus("train", folder)
+    wanted = {form for s in corpus[0].sentences for w in s.words for form in (w.lower(), normal_form(w))}
+    # the words of the training data decide which vectors are learned
+    wanted |= {form for d in train for s in d.sentences for w in s.words for form in (w.lower(), normal_form(w))}
+    vocabulary = Vocabulary.build(train, [corpus], load_vectors(wanted, folder))
+    return explain(load_tagger(method, seed, vocabulary, context), vocabulary, corpus)
+
+
+def to_corpus(text: str) -> Corpus:
+    lines = [tuple(line.split()) for line in text.split("|") if line.split()]
+    if not lines:
+        raise LogicMPError("there are no words to tag", "give words separated by blanks, punctuation too")
+    return (Document(tuple(Sentence(words, ("O",) * len(words)) for words in lines)),)
+
+
+def load_tagger(method: str, seed: int, vocabulary: Vocabulary, context: Context) -> Tagger:
+    """The best epoch of a run that was made before."""
+    path = context.checkpoint(method, seed)
+    if path is None or not Path(path).exists():
+        raise LogicMPError(f"there is no model of {method} with seed {seed}",
+                           f"make it: python -m experiments.text run --method {method} --seed {seed}")
+    kept = torch.load(path, weights_only=True)
+    stamp = kept["stamp"]
+    tagger = make_tagger(method, vocabulary, stamp["settings"], stamp["hidden"])
+    tagger.load_state_dict(kept["fitted"]["best"][""])
+    return tagger.eval()
+
+
+@torch.no_grad()
+def explain(tagger: Tagger, vocabulary: Vocabulary, corpus: Corpus) -> str:
+    """The text of `show`."""
+    head = tagger.head
+    assert isinstance(head, RuleHead)
+    batch = Batch.of(encode(corpus, vocabulary, Gazetteer(())))
+    logits = tagger.backbone(batch)
+    after = head.corrected(logits, batch)
+    p, q = torch.softmax(logits, 1), torch.softmax(after, 1)
+    decoded = decode_tags(after, after.argmax(1), batch)
+    words = [w for s in corpus[0].sentences for w in s.words]
+    width = max(8, *map(len, words))
+    lines = [f"{'word':{width}}  {'before':14}  {'after':14}  decoded"]
+    for k, word in enumerate(words):
+        if k and batch.sentence[k] != batch.sentence[k - 1]:
+            lines.append("")
+        lines.append(f"{word:{width}}  {_best(p[k]):14}  {_best(q[k]):14}  {LABELS[int(decoded[k])]}")
+    moved = [k for k in range(len(words)) if p[k].argmax() != q[k].argmax()
+             or float((p[k] - q[k]).abs().max()) >= MOVED]
+    lines += ["", "what the rules moved" if moved else f"the rules moved nothing by {MOVED:g} or more"]
+    for k in moved:
+        lines += _explain_token(k, head, logits, batch, p[k], q[k], words)
+    return "\n".join(lines) + "\n"
+
+
+def _best(p: Tensor) -> str:
+    return f"{LABELS[int(p.argmax())]:7} {float(p.max()):.3f}"
+
+
+def _explain_token(k: int, head: RuleHead, logits: Tensor, batch: Batch, p: Tensor, q: Tensor,
+                   words: list[str]) -> list[str]:
+    """The labels of one token that won and lost most, and the strongest pushes to each."""
+    layer, framed, evidence = head.given(logits, batch)
+    at = {int(place): words[n] for n, place in enumerate(batch.framed)}
+    lines = []
+    for label in dict.fromkeys([int((q - p).argmax()), int((p - q).argmax())]):
+        lines.append(f"  {words[k]}: {LABELS[label]} {float(p[label]):.3f} -> {float(q[label]):.3f}")
+        pushes = layer.explain(f"label({int(batch.framed[k])}) = {LABELS[label]}", framed, evidence)
+        for push in pushes[:SHOWN]:
+            if abs(push.amount) < 0.01:
+                break
+            # without the weight it was written with: here it has a learned one
+            lines.append(f"    {push.amount:+.3f}   {push.rule.partition(' ')[2]}")
+            for amount, variables in push.groundings(SHOWN):
+                others = [at.get(place, "boundary") for place in sorted(_places(variables))
+                          if place != int(batch.framed[k])]
+                if abs(amount) >= 0.01:
+                    lines.append(f"    {amount:+.3f}     with {' and '.join(others) or words[k]}")
+    return lines
+
+
+def _places(variables: dict[str, str]) -> set[int]:
+    """The tokens a grounding is about: i and j, or i and i+1."""
+    numbers = {int(value.removeprefix("#")) for value in variables.values()}
+    return numbers | {n + 1 for n in numbers} if len(variables) == 1 else numbers

@@ -1,0 +1,55 @@
+"""One training step of every method, measured side by side on the same batches.
+
+    python -m experiments.text speed
+
+The methods take turns, batch by batch, and what is counted is the time of the processor, not of the clock: what else
+the machine does is left out, or slows all of them alike.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from .encode import make_batches
+from .methods import METHODS, load_settings, make_tagger
+from .train import Data, Progress, train_step
+
+
+def measure(data: Data, methods: Sequence[str] = tuple(METHODS), n_batches: int = 40, n_tokens: int = 500,
+            hidden: int = 200, progress: Progress = lambda what, done, total: None) -> dict[str, Any]:
+    """Seconds of a step by method, the mean over batches, and how many times the plain tagger's that is.
+
+    The first round makes plans and circuits, and is not counted.
+    """
+    torch.manual_seed(0)
+    taggers = {name: make_tagger(name, data.vocabulary, load_settings(name), hidden)
+               for name in dict.fromkeys(["blstm", *methods])}
+    for tagger in taggers.values():
+        tagger.train()
+    # with a rate of zero a step costs the same, and the model stays where it is
+    optimizers = {name: torch.optim.Adam(tagger.parameters(), lr=0.0, fused=True) for name, tagger in taggers.items()}
+    batches = make_batches(data.train.items, n_tokens, 0)[:n_batches]
+    seconds: dict[str, list[float]] = {name: [] for name in taggers}
+    for turn in range(2):
+        for k, batch in enumerate(batches):
+            for name, tagger in taggers.items():
+                started = time.process_time()
+                train_step(tagger, batch, optimizers[name], 0)
+                if turn:
+                    seconds[name].append(time.process_time() - started)
+            progress("measuring" if turn else "warming up", k + 1, len(batches))
+    total = {name: sum(found) for name, found in seconds.items()}
+    return {"seconds": {name: round(statistics.mean(found), 5) for name, found in seconds.items()},
+            "ratio": {name: round(total[name] / total["blstm"], 3) for name in seconds},
+            "batches": len(batches), "tokens_per_batch": n_tokens, "threads": torch.get_num_threads()}
+
+
+def as_text(found: Mapping[str, Any]) -> str:
+    lines = [f"{name:20} {found['seconds'][name] * 1e3:8.1f} ms   {ratio:.2f}x" for name, ratio
+             in sorted(found["ratio"].items(), key=lambda entry: entry[1])]
+    return "\n".join(lines) + "\n"
