@@ -1,18 +1,24 @@
-"""What the runs of all experiments share: where they stand, so that they can be taken up again, and what they used.
+"""What the runs of all experiments share: where they stand, so that they can be taken up again, and what they gave.
 
     standing = Checkpoint(path)
     standing.load()                     None, or what the last `save` was given
     standing.save(module=..., step=3)   at most every 20 seconds, whole or not at all
     standing.remove()                   when the result is stored
+
+    save_result(result, path)           a dataclass, as JSON
+    exit_code(work)                     of a command, with errors as its user should see them
 """
 
 from __future__ import annotations
 
 import io
+import json
 import resource
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +58,25 @@ class Checkpoint:
     def remove(self) -> None:
         if self.path is not None:
             self.path.unlink(missing_ok=True)
+
+
+def save_result(result: Any, path: Path) -> None:
+    """Keep a dataclass as JSON."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, json.dumps(asdict(result), indent=1) + "\n", "a result")
+
+
+def exit_code(work: Callable[[], None]) -> int:
+    """Do the work of a command."""
+    try:
+        work()
+    except LogicMPError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted; what was finished is kept: the same command goes on from there", file=sys.stderr)
+        return 130
+    return 0
 
 
 def commit() -> str:

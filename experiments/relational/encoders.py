@@ -64,9 +64,6 @@ class Encoder(nn.Module):
         is_free: a vector for each constant; if not, one for all of a type, and those alike in their facts are alike.
     """
 
-    # of the vectors; the released code's
-    dim = 128
-
     def __init__(self, world: World, dim: int = 128, is_free: bool = True):
         super().__init__()
         self.sizes = world.sizes
@@ -97,9 +94,7 @@ class Embedding(Encoder):
 class Graph(Encoder):
     """Vectors by messages along the true facts, from one argument to another, one matrix for each kind."""
 
-    dim = 64
-
-    def __init__(self, world: World, dim: int = 64, is_free: bool = True, layers: int = 2):
+    def __init__(self, world: World, dim: int = 128, is_free: bool = True, layers: int = 2):
         super().__init__(world, dim, is_free)
         self.kinds = []
         for predicate in world.theory.predicates:

@@ -31,7 +31,7 @@ def train_encoder(encoder: Encoder, split: Split, context: Context, loss_of: Cal
         yield loss_of(encoder())
 
     return descend(encoder, losses, split, lambda: split.pick(encoder()), context, context.get("steps", 60),
-                   context.get("rate", 4e-3))
+                   context.get("rate", 2e-3))
 
 
 def _fit(split: Split) -> Callable[[Mapping[str, Tensor]], Tensor]:
@@ -50,7 +50,7 @@ def distilled(kind: type[Encoder]) -> Callable[[Split, Context], Tensor]:
     """An encoder that is taught what five iterations of LogicMP give (App. "Details of Our Method")."""
     def run(split: Split, context: Context) -> Tensor:
         torch.manual_seed(context.seed)
-        encoder = kind(split.world, context.get("dim", kind.dim), context.get("free", True))
+        encoder = kind(split.world, context.get("dim", 128), context.get("free", True))
         unary, evidence = split.world.tensors(torch.float32)
         layer, fit = layer_for(split.world, context, 5), _fit(split)
         prior = {name: x + context.get("bias", -1.5) for name, x in unary.items()}
@@ -76,7 +76,7 @@ def distilled(kind: type[Encoder]) -> Callable[[Split, Context], Tensor]:
 
 def run_expressgnn(split: Split, context: Context) -> Tensor:
     torch.manual_seed(context.seed)
-    encoder = Graph(split.world, context.get("dim", Graph.dim), context.get("free", True))
+    encoder = Graph(split.world, context.get("dim", 128), context.get("free", True))
     return train_encoder(encoder, split, context, _fit(split))
 
 
@@ -116,7 +116,7 @@ def run_gs(split: Split, context: Context) -> Tensor:
     clauses, fit = _clauses(split), _fit(split)
     facts = {name: torch.from_numpy(values == 1).nonzero() for name, values in world.values.items()}
     known = {name: torch.from_numpy(values) for name, values in world.values.items()}
-    encoder = Graph(world, context.get("dim", Graph.dim), context.get("free", True))
+    encoder = Graph(world, context.get("dim", 128), context.get("free", True))
 
     def sample(clause: _Clause) -> Tensor:
         rows = torch.stack([torch.randint(world.sizes[t], (batch,)) for t in clause.types], 1)

@@ -27,7 +27,11 @@ from .training import Context, average_precision
 
 CHOSEN = Path(__file__).with_name("settings.json")
 # what the grids do not vary
-FIXED: Mapping[str, Mapping[str, Any]] = {"logicmp": {"damping": 0.5}}
+FIXED: Mapping[str, Mapping[str, Any]] = {
+    "logicmp": {"damping": 0.5},
+    "gs": {"dim": 64, "rate": 4e-3},
+    "expressgnn": {"dim": 64, "rate": 4e-3},
+}
 # five iterations of LogicMP, with messages summed or averaged
 TEACHERS = ({"reduce": "sum", "scale": 1.0, "bias": -1.5, "damping": 0.5},
             {"reduce": "mean", "scale": 0.3, "bias": -0.5, "damping": 0.0})
@@ -35,7 +39,7 @@ GRIDS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "logicmp": {"scale": (0.03, 0.1, 0.3, 1.0, 3.0), "bias": (-3.0, -1.5, -0.5, 0.0), "iterations": (2, 5, 15),
                 "reduce": ("sum", "mean")},
     "logicmp+weights": {"iterations": (1, 5), "positive": (1.0, 10.0)},
-    "logicmp+gnn": {"teacher": TEACHERS, "free": (True, False), "moved": (True, False)},
+    "logicmp+gnn": {"teacher": TEACHERS, "free": (True, False)},
 }
 # methods that learn from the labels of the other splits
 LEARN_FROM_OTHERS = ("logicmp+weights",)

@@ -24,11 +24,10 @@ from typing import Any
 
 import torch
 
-from logicmp import LogicMPError
 from logicmp.cli.progress import shown_progress
 from logicmp.parse.files import write_whole
 
-from ..runs import commit
+from ..runs import commit, exit_code
 from .data import load_corpus
 from .heads import RuleHead
 from .lists import purity
@@ -56,15 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = _parser().parse_args(arguments)
     if chosen.threads:
         torch.set_num_threads(chosen.threads)
-    try:
-        chosen.run(chosen)
-    except LogicMPError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("interrupted; every finished epoch is kept: the same command goes on from there", file=sys.stderr)
-        return 130
-    return 0
+    return exit_code(lambda: chosen.run(chosen))
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from logicmp.parse.files import write_whole
+from ..runs import save_result
 
 RESULTS = Path(__file__).with_name("results")
 SPEED = "speed.json"
@@ -71,11 +71,8 @@ class Result:
     def file(self) -> str:
         return f"{self.row}-{self.seed}.json"
 
-    def save(self, folder: Path = RESULTS) -> Path:
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / self.file
-        write_whole(path, json.dumps(asdict(self), indent=1) + "\n", "a result")
-        return path
+    def save(self, folder: Path = RESULTS) -> None:
+        save_result(self, folder / self.file)
 
 
 def load_results(folder: Path = RESULTS) -> list[Result]:

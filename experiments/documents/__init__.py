@@ -1,0 +1,1 @@
+"""FUNSD: the blocks of a page as equivalence classes of its words."""

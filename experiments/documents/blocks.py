@@ -1,0 +1,112 @@
+"""From pairs to blocks, once for all pair methods, and how blocks are scored.
+
+    read_blocks(log_odds)      the blocks of a page: words that a chain of likely pairs connects
+    score(found, true)         F1 of blocks that match exactly, of all and of the long ones
+
+Why chains. A pair counts if both orders together are more likely than not. Where that relation obeys the rule, its
+chains are its classes, and any read-out gives the same blocks. Where it does not, chains mend what is missing inside a
+block, which is what a pair classifier misses most: pairs that are far apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from logicmp import LogicMP
+from logicmp.learn.cluster import best_clusters
+
+RULE = "C(a,b) ^ C(b,c) => C(a,c)"
+# a block of so many words is long
+LONG = 20
+# components up to this size are given to the integer program
+MAX_EXACT = 24
+
+
+def components(is_near: np.ndarray) -> np.ndarray:
+    """The component of each element of a symmetric relation, numbered in order of their first elements.
+
+    >>> components(np.array([[0, 0, 1], [0, 0, 0], [1, 0, 0]], dtype=bool))
+    array([0, 1, 0])
+    """
+    n = len(is_near)
+    is_near = is_near | np.eye(n, dtype=bool)
+    labels, before = np.arange(n), None
+    while before is None or (labels != before).any():
+        before, labels = labels, np.where(is_near, labels, n).min(1)
+        labels = labels[labels]
+    return np.unique(labels, return_inverse=True)[1]
+
+
+def both_orders(log_odds: Tensor) -> np.ndarray:
+    """[n, n]: the log-odds of a pair, the mean of its two orders."""
+    odds = log_odds.detach().double()
+    return ((odds + odds.mT) / 2).numpy()
+
+
+def read_blocks(log_odds: Tensor) -> np.ndarray:
+    """The block of each word, from [n, n] log-odds of pairs."""
+    return components(both_orders(log_odds) > 0)
+
+
+def cluster_blocks(log_odds: Tensor) -> np.ndarray:
+    """The best clustering that the search of `logicmp.learn.decode` finds, without its integer program."""
+    return best_clusters(both_orders(log_odds), max_exact=0)[0]
+
+
+def exact_blocks(log_odds: Tensor, max_seconds: float = 10.0) -> tuple[np.ndarray, bool]:
+    """The most probable clustering by an integer program, and whether that is proven for the whole page.
+
+    No best clustering joins what no chain of likely pairs connects: the parts of a cluster between which no pair is
+    likely do not lose by being apart. So each component is a program of its own.
+    """
+    odds = both_orders(log_odds)
+    found = components(odds > 0)
+    labels, is_proven = np.zeros_like(found), True
+    for component in range(found.max() + 1):
+        members = np.flatnonzero(found == component)
+        part, is_best = best_clusters(odds[np.ix_(members, members)], max_seconds, MAX_EXACT)
+        labels[members] = part + labels.max() + 1
+        is_proven &= is_best
+    return labels, is_proven
+
+
+@dataclass(frozen=True)
+class Score:
+    """How many blocks match exactly, of how many predicted and how many true ones."""
+
+    matched: int
+    predicted: int
+    true: int
+
+    @property
+    def f1(self) -> float:
+        """In percent; a set without blocks on either side has none to miss."""
+        return 200 * self.matched / (self.predicted + self.true) if self.predicted + self.true else 100.0
+
+
+def _as_sets(labels: np.ndarray) -> set[frozenset[int]]:
+    return {frozenset(np.flatnonzero(labels == label).tolist()) for label in np.unique(labels)}
+
+
+def score(pages: Iterable[tuple[np.ndarray, np.ndarray]], at_least: int = 1) -> Score:
+    """Score predicted against true blocks, all pages together; only blocks of at least so many words.
+
+    >>> score([(np.array([0, 0, 1]), np.array([0, 0, 0])), (np.array([5, 7]), np.array([0, 1]))])
+    Score(matched=2, predicted=4, true=3)
+    """
+    matched = predicted = true = 0
+    for found, wanted in pages:
+        one, other = ({block for block in _as_sets(labels) if len(block) >= at_least} for labels in (found, wanted))
+        matched, predicted, true = matched + len(one & other), predicted + len(one), true + len(other)
+    return Score(matched, predicted, true)
+
+
+def count_violated(log_odds: Tensor) -> int:
+    """How many triples of a page break the rule, when each pair is decided on its own."""
+    decided = torch.where(log_odds > 0, 50.0, -50.0).double()
+    return round(float(LogicMP(RULE).violations(decided)[0]))

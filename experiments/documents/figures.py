@@ -1,0 +1,121 @@
+"""The paper's Figure 1: a page, the truth and what each method says of its pairs, and the blocks on the page.
+
+    python -m experiments.documents figures --pages 87147607
+    python -m experiments.documents page FILE.json --out page.png
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from logicmp import LogicMPError
+from logicmp.parse.files import write_whole
+
+from .blocks import count_violated, read_blocks, score
+from .data import Page
+from .features import Item
+from .methods import Network
+from .results import title_of
+from .run import Experiment
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SHOWN = ("pair", "slrelax", "logicmp")
+# colours that colour-blind readers can tell apart (Okabe and Ito)
+COLOURS = ("#e69f00", "#56b4e9", "#009e73", "#0072b2", "#d55e00", "#cc79a7")
+
+
+def networks_for(experiment: Experiment, seed: int) -> dict[str, Network]:
+    """The networks of the methods that are drawn."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise LogicMPError("the figures need matplotlib, which is not installed", 'pip install "logicmp[plot]"')
+    return {method: experiment.load(method, seed) for method in SHOWN}
+
+
+def draw_page(item: Item, networks: Mapping[str, Network], path: Path) -> Path:
+    """Draw a page with what all networks say of it, and write the picture."""
+    figure = figure_of(item, {method: network.log_odds(item)[1] for method, network in networks.items()})
+    data = io.BytesIO()
+    figure.savefig(data, format="png", dpi=100)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as cause:
+        raise LogicMPError(f"cannot make the folder {str(path.parent)!r}: {cause.strerror}") from None
+    write_whole(path, data.getvalue(), "a figure")
+    return path
+
+
+def figure_of(item: Item, log_odds: Mapping[str, torch.Tensor]) -> Figure:
+    """Above: the page and the matrices of pairs; below: the page with the blocks that each of these gives."""
+    from matplotlib.figure import Figure
+
+    page = item.page
+    order = _by_block(page)
+    columns = ["truth", *log_odds]
+    figure = Figure(figsize=(3.2 * (len(columns) + 1), 7.4), layout="constrained")
+    rows = figure.subplots(2, len(columns) + 1, squeeze=False)
+    _draw_blocks(rows[0][0], page, None)
+    rows[0][0].set_title("page", fontsize=9)
+    rows[1][0].axis("off")
+    for k, name in enumerate(columns, 1):
+        if name == "truth":
+            q, labels, title, below = page.truth.astype(float), page.block, "truth", "true blocks"
+        else:
+            odds = log_odds[name]
+            q, labels, title = torch.sigmoid(odds).numpy(), read_blocks(odds), title_of(name)
+            found = score([(labels, page.block)])
+            title += f"\n{count_violated(odds):,} triples violated"
+            below = f"{found.matched} of {found.true} blocks right, {found.predicted} found"
+        panel = rows[0][k]
+        panel.imshow(q[np.ix_(order, order)], cmap="Greys", vmin=0, vmax=1, interpolation="nearest")
+        panel.set_title(title, fontsize=9)
+        panel.set_xticks([])
+        panel.set_yticks([])
+        _draw_blocks(rows[1][k], page, labels)
+        rows[1][k].set_title(below, fontsize=9)
+    figure.suptitle(f"{page.name}: {len(page)} words, ordered by their true blocks in the matrices", fontsize=10)
+    return figure
+
+
+def _by_block(page: Page) -> np.ndarray:
+    """The words block by block, so that the truth is squares along the diagonal; the networks never see this order."""
+    return np.argsort(page.block, kind="stable")
+
+
+def _draw_blocks(panel: Axes, page: Page, labels: np.ndarray | None) -> None:
+    """The page, each word in the colour of its block, and a frame around the block."""
+    from matplotlib.patches import Rectangle
+
+    width, height = page.size
+    if page.image is not None:
+        from matplotlib.image import imread
+
+        panel.imshow(imread(str(page.image)), cmap="gray", extent=(0, width, height, 0),
+                     alpha=1.0 if labels is None else 0.55)
+    else:
+        for word, box in zip(page.words, page.boxes, strict=True):
+            panel.text(box[0] * width, box[3] * height, word, fontsize=3.5, va="bottom", ha="left", color="#444444",
+                       clip_on=True)
+    pixels = page.boxes * np.array([width, height, width, height])
+    for number, label in enumerate(dict.fromkeys([] if labels is None else labels.tolist())):
+        colour = COLOURS[number % len(COLOURS)]
+        members = pixels[labels == label]
+        for x0, y0, x1, y1 in members:
+            panel.add_patch(Rectangle((x0, y0), x1 - x0, y1 - y0, facecolor=colour, alpha=0.3, linewidth=0))
+        (x0, y0), (x1, y1) = members[:, :2].min(0), members[:, 2:].max(0)
+        panel.add_patch(Rectangle((x0 - 2, y0 - 2), x1 - x0 + 4, y1 - y0 + 4, fill=False, edgecolor=colour,
+                                  linewidth=0.8))
+    panel.set_xlim(0, width)
+    panel.set_ylim(height, 0)
+    panel.set_aspect("equal")
+    panel.set_xticks([])
+    panel.set_yticks([])

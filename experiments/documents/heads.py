@@ -1,0 +1,197 @@
+"""What stands on the encoder: pairs, and the three rivals that do not predict pairs.
+
+    PairHead     row and column projections, dot product, log-odds [batch, n, n]  (the paper's LayoutLM-Pair)
+    Bioes        a tag for each word, over the words in the order of their positions
+    SpanHead     a score for each stretch of words (SpanNER)
+    SpadeHead    for each word the word of its block before it, or none (SPADE)
+
+The rivals have `loss(states, batch)`, and `blocks(states, batch)` for a batch of one page.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from .blocks import components
+from .features import N_GEOMETRY, Batch
+
+TAGS = "BIES"
+
+
+class Scores(nn.Module):
+    """A number for each ordered pair of words: dot product of two projections, plus a bias by their geometry."""
+
+    def __init__(self, dim: int, hidden: int = 24):
+        super().__init__()
+        self.rows, self.columns = nn.Linear(dim, dim), nn.Linear(dim, dim)
+        self.geometry = nn.Sequential(nn.Linear(N_GEOMETRY, hidden), nn.GELU(), nn.Linear(hidden, 1))
+        # most pairs are not in one block
+        nn.init.constant_(self.geometry[-1].bias, -3.0)
+
+    def forward(self, states: Tensor, batch: Batch) -> Tensor:
+        dots = self.rows(states) @ self.columns(states).mT / math.sqrt(states.shape[-1])
+        return torch.as_tensor(dots + self.geometry(batch.geometry).squeeze(-1))
+
+
+class PairHead(nn.Module):
+    """The log-odds that two words are in one block."""
+
+    def __init__(self, dim: int):
+        super().__init__()
+        self.scores = Scores(dim)
+
+    def forward(self, states: Tensor, batch: Batch) -> Tensor:
+        return torch.as_tensor(self.scores(states, batch))
+
+
+def pair_loss(log_odds: Tensor, batch: Batch) -> Tensor:
+    """Cross-entropy of all pairs of a page, for each word: a long page does not count its words more."""
+    losses = functional.binary_cross_entropy_with_logits(log_odds, batch.truth, reduction="none")
+    return (losses * batch.pairs).sum() / batch.mask.sum()
+
+
+def tags_of(block: np.ndarray) -> np.ndarray:
+    """The tag of each word in the order of the page; a block that others interrupt is several stretches.
+
+    >>> "".join(TAGS[tag] for tag in tags_of(np.array([0, 0, 0, 1, 2, 2, 1])))
+    'BIESBES'
+    """
+    starts = np.append(True, block[1:] != block[:-1])
+    ends = np.append(block[1:] != block[:-1], True)
+    return np.where(starts & ends, 3, np.where(starts, 0, np.where(ends, 2, 1)))
+
+
+def blocks_of(tags: np.ndarray) -> np.ndarray:
+    """The block of each word: one starts at B or S, and where the word before ended one.
+
+    >>> blocks_of(tags_of(np.array([0, 0, 0, 1, 2, 2])))
+    array([0, 0, 0, 1, 2, 2])
+    """
+    starts = np.isin(tags, (0, 3)) | np.append(True, np.isin(tags[:-1], (2, 3)))
+    return np.cumsum(starts) - 1
+
+
+class Bioes(nn.Module):
+    """Tags of words in order; every word is in a block, so there is no O."""
+
+    def __init__(self, dim: int):
+        super().__init__()
+        # a word and its two neighbours
+        self.tags = nn.Sequential(nn.Conv1d(dim, dim, 3, padding=1), nn.GELU(), nn.Conv1d(dim, len(TAGS), 1))
+
+    def forward(self, states: Tensor) -> Tensor:
+        return torch.as_tensor(self.tags(states.mT).mT)
+
+    def loss(self, states: Tensor, batch: Batch) -> Tensor:
+        wanted = torch.full(batch.mask.shape, -100)
+        for k, item in enumerate(batch.items):
+            wanted[k, : len(item.page)] = torch.from_numpy(tags_of(item.page.block))
+        return functional.cross_entropy(self(states * batch.mask[..., None]).flatten(0, 1), wanted.flatten())
+
+    def blocks(self, states: Tensor, batch: Batch) -> np.ndarray:
+        return blocks_of(self(states)[0].argmax(-1).numpy())
+
+
+def spans_of(block: np.ndarray) -> Tensor:
+    """[n, n]: whether the words from the row to the column are a block, or a stretch of one."""
+    starts = np.flatnonzero(np.append(True, block[1:] != block[:-1]))
+    ends = np.append(starts[1:], len(block)) - 1
+    found = torch.zeros(len(block), len(block))
+    found[starts, ends] = 1.0
+    return found
+
+
+def pick_spans(scores: np.ndarray) -> np.ndarray:
+    """The block of each word: likely stretches that do not overlap, the likeliest first; what is left is alone.
+
+    >>> pick_spans(np.array([[-1, 3, 1], [0, -1, 4], [0, 0, -2.0]]))
+    array([1, 0, 0])
+    """
+    n = len(scores)
+    labels = np.full(n, -1)
+    starts, ends = np.nonzero(np.triu(scores > 0))
+    number = 0
+    for k in np.argsort(-scores[starts, ends], kind="stable"):
+        stretch = slice(starts[k], ends[k] + 1)
+        if (labels[stretch] == -1).all():
+            labels[stretch] = number
+            number += 1
+    alone = labels == -1
+    labels[alone] = number + np.arange(alone.sum())
+    return labels
+
+
+class SpanHead(nn.Module):
+    """A score for each stretch of words, from its first and its last word."""
+
+    def __init__(self, dim: int):
+        super().__init__()
+        self.scores = Scores(dim)
+
+    def loss(self, states: Tensor, batch: Batch) -> Tensor:
+        scores = self.scores(states, batch)
+        wanted = torch.zeros_like(scores)
+        for k, item in enumerate(batch.items):
+            n = len(item.page)
+            wanted[k, :n, :n] = spans_of(item.page.block)
+        losses = functional.binary_cross_entropy_with_logits(scores, wanted, reduction="none")
+        return (losses * batch.pairs).triu().sum() / batch.mask.sum()
+
+    def blocks(self, states: Tensor, batch: Batch) -> np.ndarray:
+        return pick_spans(self.scores(states, batch)[0].numpy())
+
+
+def earlier_of(block: np.ndarray) -> np.ndarray:
+    """For each word the nearest one of its block before it; itself, if it is the first.
+
+    >>> earlier_of(np.array([0, 1, 0, 0]))
+    array([0, 1, 0, 2])
+    """
+    last: dict[int, int] = {}
+    found = np.arange(len(block))
+    for k, number in enumerate(block.tolist()):
+        found[k] = last.get(number, k)
+        last[number] = k
+    return found
+
+
+def follow(earlier: np.ndarray) -> np.ndarray:
+    """The blocks that links to earlier words make.
+
+    >>> follow(np.array([0, 1, 0, 2]))
+    array([0, 1, 0, 0])
+    """
+    n = len(earlier)
+    is_near = np.zeros((n, n), dtype=bool)
+    is_near[np.arange(n), earlier] = True
+    return components(is_near | is_near.T)
+
+
+class SpadeHead(nn.Module):
+    """For each word a choice among the words before it and itself, which says that it is the first of its block."""
+
+    def __init__(self, dim: int):
+        super().__init__()
+        self.scores = Scores(dim)
+        self.first = nn.Linear(dim, 1)
+
+    def forward(self, states: Tensor, batch: Batch) -> Tensor:
+        """[batch, n, n], minus infinity for the words after."""
+        scores = self.scores(states, batch)
+        scores = scores + torch.diag_embed(self.first(states).squeeze(-1))
+        after = torch.ones_like(scores[0], dtype=torch.bool).triu(1)
+        return scores.masked_fill(after, -torch.inf)
+
+    def loss(self, states: Tensor, batch: Batch) -> Tensor:
+        wanted = torch.full(batch.mask.shape, -100)
+        for k, item in enumerate(batch.items):
+            wanted[k, : len(item.page)] = torch.from_numpy(earlier_of(item.page.block))
+        return functional.cross_entropy(self(states, batch).flatten(0, 1), wanted.flatten())
+
+    def blocks(self, states: Tensor, batch: Batch) -> np.ndarray:
+        return follow(self(states, batch)[0].argmax(-1).numpy())

@@ -1,0 +1,149 @@
+"""The rows of the table: what stands on the encoder, how it is trained, and how blocks are read from it.
+
+    pair               each pair on its own
+    slrelax            the same, with the expected violations of the rule as a second loss
+    logicmp            the rule as a layer on the pairs, trained end to end through it
+    pair+clustering    no training of its own: another read-out of a row that is trained
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from logicmp import LogicMP
+from logicmp.learn import SLrelax
+
+from .blocks import RULE, cluster_blocks, exact_blocks, read_blocks
+from .features import Batch, Item, collate
+from .heads import Bioes, PairHead, SpadeHead, SpanHead, pair_loss
+
+SYMMETRIC = f"symmetric C(thing, thing)\n{RULE}"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What was chosen on the held-out pages, the same for all seeds."""
+
+    dim: int = 128
+    layers: int = 3
+    dropout: float = 0.1
+    batch: int = 2
+    # on pairs, before the rows part
+    epochs: int = 100
+    rate: float = 1.5e-3
+    # of each row, from there
+    row_epochs: int = 40
+    row_rate: float = 1e-3
+    iterations: int = 5
+    # of the rule, where its learning starts, and how fast it learns: faster, it falls before the network has learned
+    # to rely on the rule
+    weight: float = 0.3
+    weight_rate: float = 1e-3
+    # of SLrelax beside the cross-entropy
+    slrelax: float = 0.1
+
+
+@dataclass(frozen=True)
+class Row:
+    """How a row is trained."""
+
+    title: str
+    # of the paper's table, full and long
+    paper: tuple[float, float] | None = None
+    head: type[nn.Module] = PairHead
+    rule: str | None = None
+    has_slrelax: bool = False
+
+
+ROWS: Mapping[str, Row] = {
+    "bioes": Row("BIOES", (80.1, 33.7), Bioes),
+    "spanner": Row("SpanNER", (74.0, 22.0), SpanHead),
+    "spade": Row("SPADE", (80.1, 43.5), SpadeHead),
+    "pair": Row("Pair", (82.0, 46.7)),
+    "slrelax": Row("Pair w/ SLrelax", (82.0, 47.8), has_slrelax=True),
+    "logicmp": Row("Pair w/ LogicMP", (83.3, 50.1), rule=RULE),
+    "slrelax+logicmp": Row("Pair w/ SLrelax+LogicMP", (83.4, 50.3), rule=RULE, has_slrelax=True),
+    "logicmp-symmetric": Row("Pair w/ LogicMP, symmetric", rule=SYMMETRIC),
+}
+# blocks, and whether they are proven to be the best
+ReadOut = Callable[[Tensor], tuple[np.ndarray, bool]]
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """Another read-out of a trained row."""
+
+    title: str
+    row: str
+    read: ReadOut
+
+
+DECODED: Mapping[str, Decoded] = {
+    "pair+ilp": Decoded("Pair, then ILP where it finishes", "pair", exact_blocks),
+    "pair+clustering": Decoded("Pair, then best clustering", "pair", lambda odds: (cluster_blocks(odds), False)),
+    "logicmp+clustering": Decoded("Pair w/ LogicMP, then best clustering", "logicmp",
+                                  lambda odds: (cluster_blocks(odds), False)),
+}
+# rows that need the rule as a circuit
+COMPILED = {"sl": "Pair w/ SL", "spl": "Pair w/ SPL"}
+ORDER = ("bioes", "spanner", "spade", "pair", "sl", "spl", "slrelax", "logicmp", "slrelax+logicmp", "logicmp-symmetric",
+         "pair+ilp", "pair+clustering", "logicmp+clustering")
+
+
+class Network(nn.Module):
+    """An encoder and a row on it."""
+
+    def __init__(self, encoder: nn.Module, row: Row, settings: Settings):
+        super().__init__()
+        self.encoder = encoder
+        self.row = row
+        self.head = row.head(encoder.dim)
+        self.layer: LogicMP | None = None
+        self.relaxed: SLrelax | None = None
+        self.share = settings.slrelax
+        if row.rule is not None:
+            self.layer = LogicMP(row.rule, settings.iterations, positive_weights=True)
+            with torch.no_grad():
+                # the layer keeps the weight positive: this is where softplus gives it
+                self.layer.raw_weights[0].fill_(float(np.log(np.expm1(settings.weight))))
+        if row.has_slrelax:
+            self.relaxed = SLrelax(RULE)
+
+    @property
+    def is_pair(self) -> bool:
+        return isinstance(self.head, PairHead)
+
+    def pairs(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """The log-odds of pairs below and above the layer; without a layer they are the same."""
+        below = self.head(self.encoder(batch), batch)
+        return below, below if self.layer is None else self.layer(below, mask=batch.mask)
+
+    def loss(self, batch: Batch) -> Tensor:
+        if not self.is_pair:
+            return self.head.loss(self.encoder(batch), batch)
+        _, log_odds = self.pairs(batch)
+        loss = pair_loss(log_odds, batch)
+        if self.relaxed is not None:
+            loss = loss + self.share * self.relaxed(log_odds, mask=batch.mask).sum() / batch.mask.sum()
+        return loss
+
+    @torch.no_grad()
+    def log_odds(self, item: Item) -> tuple[Tensor, Tensor]:
+        """The log-odds of the pairs of one page, [n, n], below and above the layer."""
+        self.eval()
+        below, above = self.pairs(collate([item]))
+        return below[0], above[0]
+
+    @torch.no_grad()
+    def blocks(self, item: Item) -> np.ndarray:
+        """The block of each word of one page."""
+        if self.is_pair:
+            return read_blocks(self.log_odds(item)[1])
+        self.eval()
+        batch = collate([item])
+        return self.head.blocks(self.encoder(batch), batch)
