@@ -15,8 +15,7 @@ from pathlib import Path
 
 import torch
 
-from logicmp import LogicMPError
-
+from ..runs import exit_code
 from .data import SPLITS, split_names
 from .methods import DETERMINISTIC, METHODS
 from .results import RESULTS, Result, as_table, load_results
@@ -27,15 +26,7 @@ from .training import Context
 
 def main(arguments: list[str] | None = None) -> int:
     chosen = _parser().parse_args(arguments)
-    try:
-        chosen.run(chosen)
-    except LogicMPError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("interrupted; what was finished is kept", file=sys.stderr)
-        return 130
-    return 0
+    return exit_code(lambda: chosen.run(chosen))
 
 
 def _parser() -> argparse.ArgumentParser:

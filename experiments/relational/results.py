@@ -8,13 +8,11 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from logicmp.parse.files import write_whole
-
-from ..runs import commit
+from ..runs import commit, save_result
 from .data import SPLITS, split_names
 
 # of the rows
@@ -77,11 +75,8 @@ class Result:
     def file(self) -> str:
         return f"{self.split.replace('/', '-')}-{self.method}-{self.seed}.json"
 
-    def save(self, folder: Path = RESULTS) -> Path:
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / self.file
-        write_whole(path, json.dumps(asdict(self), indent=1) + "\n", "a result")
-        return path
+    def save(self, folder: Path = RESULTS) -> None:
+        save_result(self, folder / self.file)
 
 
 def load_results(folder: Path = RESULTS) -> list[Result]:
