@@ -179,6 +179,7 @@ def draw_minutes(results: Sequence[Result]) -> Figure:
             handles[method] = _draw_method(panel, method, known)
         panel.set_xscale("log")
         panel.xaxis.set_major_formatter(lambda value, position: f"{value:g}")
+        panel.xaxis.set_minor_formatter(lambda value, position: "")
         panel.set_xlabel("\n".join(["minutes", *notes]), fontsize=9)
         panel.set_ylim(0, 1.03)
         panel.grid(alpha=0.3)
