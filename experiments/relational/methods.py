@@ -8,7 +8,7 @@
     expressgnn          the graph network fitted to the facts alone
     gibbs, bp, ...      the classical methods of `infer`, under a time limit                inference.py
 
-No choice looks at a split's own queries: settings come from the other splits (`settings.py`).
+What a grid varies is chosen on the other splits (`settings.py`); README.md says what was set by hand.
 """
 
 from __future__ import annotations
