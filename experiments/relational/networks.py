@@ -38,10 +38,10 @@ def train_encoders(encoders: list[Encoder], split: Split, context: Context,
                    context.get("rate", 2e-3))
 
 
-def make_encoders(kind: type[Encoder], split: Split, context: Context, networks: int = 1) -> list[Encoder]:
+def make_encoders(kind: type[Encoder], split: Split, context: Context) -> list[Encoder]:
     torch.manual_seed(context.seed)
     return [kind(split.world, context.get("dim", 128), context.get("free", True))
-            for _ in range(context.get("networks", networks))]
+            for _ in range(context.get("networks", 1))]
 
 
 def _fit(split: Split) -> Callable[[Mapping[str, Tensor]], Tensor]:
@@ -59,8 +59,7 @@ def _fit(split: Split) -> Callable[[Mapping[str, Tensor]], Tensor]:
 def distilled(kind: type[Encoder]) -> Callable[[Split, Context], Tensor]:
     """An encoder that is taught what five iterations of LogicMP give (App. "Details of Our Method")."""
     def run(split: Split, context: Context) -> Tensor:
-        # where the rules are silent one network may go astray: of 15 on Kinship four did
-        encoders = make_encoders(kind, split, context, networks=3)
+        encoders = make_encoders(kind, split, context)
         unary, evidence = split.world.tensors(torch.float32)
         layer, fit = layer_for(split.world, context, 5), _fit(split)
         prior = {name: x + context.get("bias", -1.5) for name, x in unary.items()}

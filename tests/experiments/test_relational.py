@@ -132,11 +132,33 @@ def test_settings_come_from_the_other_splits(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(data_sets.SPLITS, "made", ("a", "b", "c"))
     monkeypatch.setattr(settings, "load_split", lambda name, data: made[name])
     monkeypatch.setattr(settings, "run_method", run)
-    monkeypatch.setattr(settings, "GRIDS", {"logicmp": {"scale": (-1.0, 0.1, 1.0)}})
+    monkeypatch.setattr(settings, "GRIDS", {"logicmp": ({"scale": (-1.0, 0.1, 1.0)},)})
     chosen = settings.choose("made", "logicmp", Context())
     for name in made:
         best = max((-1.0, 0.1, 1.0), key=lambda scale: sum(tried[other, scale] for other in others(name)))
         assert chosen[name]["settings"]["scale"] == best
+
+
+def test_a_round_goes_on_from_the_best_of_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = {name: line_of(4, name) for name in ("made/a", "made/b")}
+    seen = []
+
+    def run(method: str, split: Split, context: Context) -> torch.Tensor:
+        seen.append((split.name, context.settings["scale"], context.settings["bias"], context.settings["damping"]))
+        good = context.settings["scale"] == 2.0 and context.settings["bias"] == -1.0
+        truth = torch.from_numpy(split.truth).double()
+        return truth if good else -truth
+
+    monkeypatch.setitem(data_sets.SPLITS, "made", ("a", "b"))
+    monkeypatch.setattr(settings, "load_split", lambda name, data: made[name])
+    monkeypatch.setattr(settings, "run_method", run)
+    rounds = ({"scale": (1.0, 2.0), "bias": (0.0, -1.0)}, {"damping": (0.5, 0.1)})
+    monkeypatch.setattr(settings, "GRIDS", {"logicmp": rounds})
+    chosen = settings.choose("made", "logicmp", Context())
+    assert chosen["made/a"] == {"settings": {"damping": 0.5, "scale": 2.0, "bias": -1.0}, "auc_pr_of_others": 1.0}
+    # four combinations, one more damping, each once
+    assert len(seen) == len(set(seen)) == 2 * 5
+    assert ("made/a", 2.0, -1.0, 0.1) in seen
 
 
 def test_learning_for_a_choice_leaves_the_split_out(monkeypatch: pytest.MonkeyPatch) -> None:
