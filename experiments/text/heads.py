@@ -183,7 +183,10 @@ class RuleHead(Head):
         with torch.no_grad():
             out = layer(framed, evidence)
             q = torch.softmax(out, 1)
-            broken = layer.violations(out, evidence) - layer.violations((2 * truth - 1) * CERTAIN, evidence)
+            # both in one call
+            both = {name: x.expand(2, *x.shape) for name, x in evidence.items()}
+            expected, true = layer.violations(torch.stack([out, (2 * truth - 1) * CERTAIN]), both)
+            broken = expected - true
         # not the likelihood itself, but it has its slope
         slope = ((q - truth) * framed).sum() - (torch.stack(layer.weights) * broken).sum()
         return slope / len(batch.labels)

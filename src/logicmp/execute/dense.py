@@ -22,7 +22,8 @@ from ..parse.theory import Theory
 from ..plan.steps import At, Axis, Combine, Compare, Contract, Multiply, Others, Plan, Read, Scaled, Step, Weigh, inputs
 from .contract import MatrixProduct, SymmetricSquare, as_matrix_product, compile_contract, spread
 from .inputs import is_tracing
-from .views import State, chosen, compare, is_whole, span, unview, view
+from .labels import Column, find_label_sets, spread_over_labels
+from .views import State, compare, is_whole, span, unview, view
 
 __all__ = ["DenseExecutor", "State", "subtract"]
 
@@ -36,6 +37,7 @@ class DenseExecutor:
         self.plan = plan
         self.theory = theory
         self._masks: dict[object, Tensor] = {}
+        self.label_sets = find_label_sets(plan.steps, {p.name: len(p.labels or ()) for p in theory.predicates})
         self._receivers = {p.name: _Receiver(self, p.name) for p in theory.predicates}
         # a matrix product that only one message needs is made where it is added
         fused = {value for receiver in self._receivers.values() for value in receiver.fused}
@@ -197,13 +199,11 @@ class DenseExecutor:
         return lambda state: self._others(step, state)
 
     def _read_op(self, read: Read) -> Op:
-        name, whole = read.predicate, is_whole(read.args, read.axes) and read.labels is None
+        name, whole = read.predicate, is_whole(read.args, read.axes)
 
         def run(state: State) -> Tensor:
-            x = state.q[name]
+            x = state.q[name] if read.labels is None else self.label_sets[name].probability(read, state)
             if not whole:
-                if read.labels is not None:
-                    x = x @ chosen(read.labels, x)
                 x = view(x, read.args, read.axes, state)
             if read.negated:
                 x = (self._one(read, state) if state.masks else 1.0) - x
@@ -350,8 +350,9 @@ class _Receiver:
         uses.update(m.term.value for m in plan.messages if m.term.value is not None)
         # values that are made here and nowhere else
         self.fused: set[int] = set()
-        # by weight, then by place
+        # by weight, then by place; to labels, by place, then by labels and weight
         groups: dict[int | None, dict[Read, list[_Part]]] = {}
+        to_labels: dict[Read, dict[Column, list[_Part]]] = {}
         for message in plan.messages:
             read, term = plan.steps[message.read], message.term
             assert isinstance(read, Read)
@@ -366,11 +367,16 @@ class _Receiver:
             # the two orders of a symmetric predicate are one variable: a symmetric message comes to it twice
             twice = self.predicate.symmetric and message.symmetric
             sign = (-1.0 if read.negated else 1.0) * (2.0 if twice and self._is_off_diagonal(read) else 1.0)
-            place = Read(predicate, read.args, read.axes, False, read.labels, read.apart)
-            parts = groups.setdefault(term.weight, {}).setdefault(place, [])
+            place = Read(predicate, read.args, read.axes, apart=read.apart)
+            if read.labels is None:
+                parts = groups.setdefault(term.weight, {}).setdefault(place, [])
+            else:
+                column = Column(read.labels, term.weight)
+                parts = to_labels.setdefault(place, {}).setdefault(column, [])
             is_square = product is not None and product.left == product.right and self._is_symmetric(product.left)
             parts.append(_Part(term, sign, product, not twice, is_square and not term.counts))
         self.groups = [(weight, self._in_order(places)) for weight, places in groups.items()]
+        self.to_labels = [(read, tuple(found), list(found.values())) for read, found in to_labels.items()]
 
     def _in_order(self, places: dict[Read, list[_Part]]) -> list[_Place]:
         """What must leave the diagonal alone comes first, so that the rest can be added on top of it."""
@@ -378,9 +384,8 @@ class _Receiver:
         for read, parts in sorted(places.items(), key=lambda item: not item[0].apart):
             # small ones first: a product of matrices can then be added to them in one call
             parts.sort(key=lambda part: (part.product is not None, len(part.term.axes)))
-            plain = is_whole(read.args, read.axes) and read.labels is None and not self.predicate.symmetric
+            plain = is_whole(read.args, read.axes) and not self.predicate.symmetric
             diagonal = read.args == (At(0, 0), At(0, 0)) and read.axes[0] == Axis(read.axes[0].type)
-            diagonal = diagonal and read.labels is None
             ordered.append(_Place(read, parts, plain and not (read.apart and ordered), diagonal))
         return ordered
 
@@ -402,7 +407,19 @@ class _Receiver:
             if state.iteration is not None:
                 made.append((total.detach(), None if weight is None else state.weights[weight].detach()))
             base = subtract(base, total, None if weight is None else state.weights[weight])
+        for read, columns, parts in self.to_labels:
+            total = self._total_of_labels(read, columns, parts, state)
+            if state.iteration is not None:
+                made.append((total.detach(), None))
+            base = base - total
         return base
+
+    def _total_of_labels(self, read: Read, columns: Sequence[Column], messages: list[list[_Part]],
+                         state: State) -> Tensor:
+        """The messages to all label sets that are read in one way, weighted."""
+        sums = [self._full(self._sum(parts, len(read.axes), state)[0], read, state) for parts in messages]
+        sets = self.executor.label_sets[self.predicate.name]
+        return unview(spread_over_labels(sums, columns, sets, state), read, self.executor.theory, state)
 
     def _total(self, places: list[_Place], state: State) -> Tensor:
         total: Tensor | None = None
@@ -448,10 +465,14 @@ class _Receiver:
         return self.executor.apart(total, read, state, in_place=owned)
 
     def _put_back(self, part: Tensor, read: Read, state: State) -> Tensor:
-        part = part.expand(state.like.shape[0], *(axis.size(state.sizes) for axis in read.axes))
-        part = self.executor.apart(part, read, state) if read.apart else part
-        part = unview(part, read, self.executor.theory, state)
-        return part if read.labels is None else part.unsqueeze(-1) * chosen(read.labels, state.q[read.predicate])
+        return unview(self._full(part, read, state), read, self.executor.theory, state)
+
+    def _full(self, part: Tensor, read: Read, state: State) -> Tensor:
+        """A message with all its axes in full, zero where the read excludes a place."""
+        shape = (state.like.shape[0], *(axis.size(state.sizes) for axis in read.axes))
+        if part.shape != shape:
+            part = part.expand(shape)
+        return self.executor.apart(part, read, state) if read.apart else part
 
     def _sum(self, parts: list[_Part], ndim: int, state: State, total: Tensor | None = None,
              owned: bool = False) -> tuple[Tensor, bool]:

@@ -35,6 +35,10 @@ class State:
     # in training: how to make values again in the backward pass, and what the last update was made of
     iteration: Iteration | None = None
     updates: dict[str, list[tuple[Tensor, Tensor | None]]] = field(default_factory=dict)
+    # of a multi-class predicate: its marginals, and what they add up to for each set of labels
+    label_sums: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)
+    # of messages to labels: the weights of the rules, and the weight of each message at each label
+    label_weights: dict[int, tuple[list[Tensor], Tensor]] = field(default_factory=dict)
 
     @property
     def like(self) -> Tensor:
@@ -75,9 +79,10 @@ def view(x: Tensor, args: tuple[At, ...], axes: tuple[Axis, ...], state: State) 
 
 
 def unview(x: Tensor, read: Read, theory: Theory, state: State) -> Tensor:
-    """The transpose of `view`: a tensor over axes put back over the arguments, zero elsewhere."""
+    """The transpose of `view`: a tensor over axes, and maybe labels, put back over the arguments, zero elsewhere."""
     order = list(dict.fromkeys(at.axis for at in read.args if at.axis is not None))
-    x = x.permute(0, *(1 + k for k in order)) if order != sorted(order) else x
+    if order != sorted(order):
+        x = x.permute(0, *(1 + k for k in order), *range(1 + len(order), x.dim()))
     types = theory.predicate[read.predicate].types
     position = len(order)
     # from the last argument to the first, undo what `view` did
@@ -120,7 +125,3 @@ def compare(left: At, right: At, axes: tuple[Axis, ...], state: State) -> Tensor
         places.append(torch.arange(start, start + length, device=device).reshape(shape))
     return (places[0] == places[1]).unsqueeze(0)
 
-
-def chosen(labels: frozenset[int], like: Tensor) -> Tensor:
-    """[labels]: one for each label in the set."""
-    return torch.tensor([float(k in labels) for k in range(like.shape[-1])], dtype=like.dtype, device=like.device)

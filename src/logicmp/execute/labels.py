@@ -1,0 +1,88 @@
+"""All label sets of a multi-class predicate at once: one matrix product to read them, one to send messages back.
+
+Stage: plan -> **execute**.
+
+    label(i) in {B, I}, label(i+1) in {I, E}      q [n, labels] @ [labels, 2 sets] gives the probability of every set
+
+A rule over labels costs little, and there are many of them: what they take is the number of calls, not the numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..plan.steps import Read, Step
+from .inputs import is_tracing
+from .views import State
+
+
+class LabelSets:
+    """The sets of labels that the reads of one predicate name."""
+
+    def __init__(self, sets: Iterable[frozenset[int]], n_labels: int):
+        self.places = {labels: k for k, labels in enumerate(dict.fromkeys(sets))}
+        self.members = [[float(label in labels) for label in range(n_labels)] for labels in self.places]
+        self._tensors: dict[object, Tensor] = {}
+
+    def matrix(self, like: Tensor) -> Tensor:
+        """[sets, labels]: one for each label in the set."""
+        key = (like.device, like.dtype)
+        found = None if is_tracing() else self._tensors.get(key)
+        if found is None:
+            found = torch.tensor(self.members, dtype=like.dtype, device=like.device)
+            if not is_tracing():
+                self._tensors[key] = found
+        return found
+
+    def probability(self, read: Read, state: State) -> Tensor:
+        """The probability that a label is in the set of a read, [batch, n_1, ..., n_k]."""
+        assert read.labels is not None
+        q = state.q[read.predicate]
+        made_of, sums = state.label_sums.get(read.predicate, (None, q))
+        if made_of is not q:
+            # each set in a piece of memory of its own
+            sums = (q @ self.matrix(q).mT).movedim(-1, 0).contiguous()
+            state.label_sums[read.predicate] = (q, sums)
+        return sums[self.places[read.labels]]
+
+
+def find_label_sets(steps: Sequence[Step], n_labels: dict[str, int]) -> dict[str, LabelSets]:
+    """The label sets of every multi-class predicate that is read."""
+    sets: dict[str, list[frozenset[int]]] = {}
+    for step in steps:
+        if isinstance(step, Read) and step.labels is not None:
+            sets.setdefault(step.predicate, []).append(step.labels)
+    return {name: LabelSets(found, n_labels[name]) for name, found in sets.items()}
+
+
+@dataclass(frozen=True)
+class Column:
+    """What comes to one set of labels under one weight."""
+
+    labels: frozenset[int]
+    weight: int | None
+
+
+def spread_over_labels(parts: Sequence[Tensor], columns: Sequence[Column], sets: LabelSets, state: State) -> Tensor:
+    """The sum of weight * part, each at the labels of its set: [batch, ..., labels] from parts [batch, ...]."""
+    # the same in all iterations of a run
+    made_of, mix = state.label_weights.get(id(columns), (None, state.like))
+    if made_of is not state.weights:
+        mix = _weigh(columns, sets, state)
+        state.label_weights[id(columns)] = (state.weights, mix)
+    x = torch.stack(list(parts), -1)
+    # weights of an item's own: one matrix for each item
+    return x @ mix if mix.dim() == 2 else (x.flatten(1, -2) @ mix).reshape(*x.shape[:-1], mix.shape[-1])
+
+
+def _weigh(columns: Sequence[Column], sets: LabelSets, state: State) -> Tensor:
+    """[columns, labels], or [batch, columns, labels]: the weight of a column where its set has the label."""
+    weights = [state.like.new_ones(()) if column.weight is None else state.weights[column.weight] for column in columns]
+    # one for all items, or some with one for each item
+    longest = ([weight for weight in weights if weight.dim()] or weights)[0]
+    stacked = torch.stack([weight.expand_as(longest) for weight in weights], -1)
+    return stacked.unsqueeze(-1) * sets.matrix(state.like)[[sets.places[column.labels] for column in columns]]
