@@ -48,6 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     pick = commands.add_parser("choose", parents=[shared], help="choose settings for each split on the others")
     pick.add_argument("data_set", choices=list(SPLITS))
     pick.add_argument("--method", required=True, choices=list(METHODS))
+    pick.add_argument("--look-at", type=int, help="on how many of the other splits, the smallest first (default: all)")
     pick.set_defaults(run=_choose)
     table = commands.add_parser("table", parents=[shared], help="our numbers beside the paper's")
     table.set_defaults(run=_table)
@@ -72,7 +73,8 @@ def _run(chosen: argparse.Namespace) -> None:
 
 
 def _choose(chosen: argparse.Namespace) -> None:
-    found = choose(chosen.data_set, chosen.method, Context(data=chosen.data), lambda text: print(text, flush=True))
+    found = choose(chosen.data_set, chosen.method, Context(data=chosen.data), lambda text: print(text, flush=True),
+                   chosen.look_at)
     store(chosen.method, found)
     for name, entry in found.items():
         print(f"{name}: {entry['settings']}, {entry['auc_pr_of_others']:.3f} on the other splits")

@@ -61,7 +61,7 @@ def distilled(kind: type[Encoder]) -> Callable[[Split, Context], Tensor]:
     def run(split: Split, context: Context) -> Tensor:
         encoders = make_encoders(kind, split, context)
         unary, evidence = split.world.tensors(torch.float32)
-        layer, fit = layer_for(split.world, context, 5), _fit(split)
+        layer, fit = layer_for(split.world, context, context.get("iterations", 5)), _fit(split)
         prior = {name: x + context.get("bias", -1.5) for name, x in unary.items()}
         with torch.no_grad():
             target, blank = layer.run(prior, evidence), layer.run(prior)

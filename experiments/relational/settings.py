@@ -15,7 +15,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -32,19 +32,34 @@ CHOSEN = Path(__file__).with_name("settings.json")
 # what the grids do not vary
 FIXED: Mapping[str, Mapping[str, Any]] = {
     "logicmp": {"damping": 0.5},
-    "logicmp+gnn": {"bias": -1.5, "damping": 0.5},
+    "logicmp+gnn": {"iterations": 5},
     "gs": {"dim": 64, "rate": 4e-3},
     "expressgnn": {"dim": 64, "rate": 4e-3},
 }
-# rounds of axes; within a round every combination is tried
-Rounds = tuple[Mapping[str, tuple[Any, ...]], ...]
-GRIDS: Mapping[str, Rounds] = {
-    "logicmp": ({"scale": (0.03, 0.1, 0.3, 1.0, 3.0), "bias": (-3.0, -1.5, -0.5, 0.0), "iterations": (2, 5, 15),
-                 "reduce": ("sum", "mean")},),
-    "logicmp+weights": ({"iterations": (1, 5), "positive": (1.0, 10.0)},),
-    # the teacher, then the network, then how it is trained, then how many are averaged
-    "logicmp+gnn": ({"reduce": ("sum", "mean"), "scale": (0.3, 3.0)}, {"free": (True, False)}, {"moved": (True, False)},
-                    {"dim": (128, 64)}, {"steps": (60, 120)}, {"rate": (2e-3, 5e-4)}, {"networks": (1, 3)}),
+
+
+@dataclass(frozen=True)
+class Round:
+    """Settings of which every combination is tried, and the method they are tried with."""
+
+    method: str
+    axes: Mapping[str, tuple[Any, ...]]
+
+
+GRIDS: Mapping[str, tuple[Round, ...]] = {
+    "logicmp": (Round("logicmp", {"scale": (0.03, 0.1, 0.3, 1.0, 3.0), "bias": (-3.0, -1.5, -0.5, 0.0),
+                                  "iterations": (2, 5, 15), "reduce": ("sum", "mean")}),),
+    "logicmp+weights": (Round("logicmp+weights", {"iterations": (1, 5), "positive": (1.0, 10.0)}),),
+    # the teacher by its own output, then the network, how it is trained, and how many are averaged
+    "logicmp+gnn": (
+        Round("logicmp", {"reduce": ("sum", "mean"), "scale": (0.1, 1.0), "bias": (-1.5, -0.5), "damping": (0.5, 0.0)}),
+        Round("logicmp+gnn", {"free": (True, False)}),
+        Round("logicmp+gnn", {"moved": (True, False)}),
+        Round("logicmp+gnn", {"dim": (128, 64)}),
+        Round("logicmp+gnn", {"steps": (60, 120)}),
+        Round("logicmp+gnn", {"rate": (2e-3, 5e-4)}),
+        Round("logicmp+gnn", {"networks": (1, 3)}),
+    ),
 }
 # methods that learn from the labels of the other splits
 LEARN_FROM_OTHERS = ("logicmp+weights",)
@@ -64,38 +79,44 @@ def load_settings(split: str, method: str) -> dict[str, Any]:
     return dict(stored.get(method, {}).get(split, {}).get("settings", FIXED.get(method, {})))
 
 
-def choose(data_set: str, method: str, context: Context,
-           say: Callable[[str], None] = lambda text: None) -> dict[str, dict[str, Any]]:
+def choose(data_set: str, method: str, context: Context, say: Callable[[str], None] = lambda text: None,
+           look_at: int | None = None) -> dict[str, dict[str, Any]]:
     """Try the grid on the splits of a data set; for each split keep what was best on the others.
 
     A method that learns from the other splits is tried for each split anew, and learns without that one.
+
+    Args:
+        look_at: on how many of the other splits, the smallest first; on all unless given.
     """
     names = split_names(data_set)
     splits = {name: load_split(name, context.data) for name in names}
 
     @cache
-    def value(settings: Settings, name: str, without: str | None) -> float:
+    def value(by: str, settings: Settings, name: str, without: str | None) -> float:
         tried = replace(context, settings=dict(settings), without=without, curve=[], started=time.monotonic())
-        return average_precision(splits[name], run_method(method, splits[name], tried))
+        return average_precision(splits[name], run_method(by, splits[name], tried))
 
-    def value_for(settings: Settings, name: str) -> float:
+    def value_for(by: str, settings: Settings, name: str) -> float:
         without = name if method in LEARN_FROM_OTHERS else None
-        return statistics.mean(value(settings, other, without) for other in others(name))
+        looked_at = sorted(others(name), key=lambda other: sum(splits[other].world.sizes.values()))[:look_at]
+        return statistics.mean(value(by, settings, other, without) for other in looked_at)
 
     rounds = GRIDS.get(method, ())
-    first = dict(FIXED.get(method, {})) | {axis: values[0] for axes in rounds for axis, values in axes.items()}
-    best: dict[str, tuple[Settings, float]] = {name: (tuple(first.items()), -1.0) for name in names}
-    for axes in rounds:
+    first = dict(FIXED.get(method, {})) | {axis: values[0] for r in rounds for axis, values in r.axes.items()}
+    best: dict[str, tuple[Settings, float]] = {name: (tuple(first.items()), 0.0) for name in names}
+    for r in rounds:
         stood = {name: dict(settings) for name, (settings, _) in best.items()}
-        for varied in combinations(axes):
+        found: dict[str, float] = {}
+        for varied in combinations(r.axes):
             for name in names:
                 settings = tuple({**stood[name], **varied}.items())
-                found = value_for(settings, name)
-                say(f"{name}: {dict(settings)}: {found:.4f}")
-                if found > best[name][1]:
-                    best[name] = settings, found
-    return {name: {"settings": dict(settings), "auc_pr_of_others": round(found, 4)}
-            for name, (settings, found) in best.items()}
+                score = value_for(r.method, settings, name)
+                say(f"{name}, {r.method}, {varied}: {score:.4f}")
+                if score > found.get(name, -1.0):
+                    found[name] = score
+                    best[name] = settings, score
+    return {name: {"settings": dict(settings), "auc_pr_of_others": round(score, 4)}
+            for name, (settings, score) in best.items()}
 
 
 def store(method: str, chosen: Mapping[str, Mapping[str, Any]]) -> None:

@@ -15,6 +15,7 @@ from experiments.relational import settings, weights
 from experiments.relational.data import Split, build_split, others
 from experiments.relational.methods import CLASSICAL, METHODS, run_method
 from experiments.relational.results import Result, as_table, load_results
+from experiments.relational.settings import Round
 from experiments.relational.training import Context, average_precision
 from experiments.relational.weights import learn_weights
 from experiments.runs import Checkpoint
@@ -132,7 +133,7 @@ def test_settings_come_from_the_other_splits(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(data_sets.SPLITS, "made", ("a", "b", "c"))
     monkeypatch.setattr(settings, "load_split", lambda name, data: made[name])
     monkeypatch.setattr(settings, "run_method", run)
-    monkeypatch.setattr(settings, "GRIDS", {"logicmp": ({"scale": (-1.0, 0.1, 1.0)},)})
+    monkeypatch.setattr(settings, "GRIDS", {"logicmp": (Round("logicmp", {"scale": (-1.0, 0.1, 1.0)}),)})
     chosen = settings.choose("made", "logicmp", Context())
     for name in made:
         best = max((-1.0, 0.1, 1.0), key=lambda scale: sum(tried[other, scale] for other in others(name)))
@@ -144,21 +145,40 @@ def test_a_round_goes_on_from_the_best_of_the_one_before(monkeypatch: pytest.Mon
     seen = []
 
     def run(method: str, split: Split, context: Context) -> torch.Tensor:
-        seen.append((split.name, context.settings["scale"], context.settings["bias"], context.settings["damping"]))
-        good = context.settings["scale"] == 2.0 and context.settings["bias"] == -1.0
+        tried = context.settings
+        seen.append((method, split.name, tried["scale"], tried["bias"], tried["damping"]))
+        good = tried["scale"] == 2.0 and tried["bias"] == -1.0
         truth = torch.from_numpy(split.truth).double()
         return truth if good else -truth
 
     monkeypatch.setitem(data_sets.SPLITS, "made", ("a", "b"))
     monkeypatch.setattr(settings, "load_split", lambda name, data: made[name])
     monkeypatch.setattr(settings, "run_method", run)
-    rounds = ({"scale": (1.0, 2.0), "bias": (0.0, -1.0)}, {"damping": (0.5, 0.1)})
-    monkeypatch.setattr(settings, "GRIDS", {"logicmp": rounds})
-    chosen = settings.choose("made", "logicmp", Context())
-    assert chosen["made/a"] == {"settings": {"damping": 0.5, "scale": 2.0, "bias": -1.0}, "auc_pr_of_others": 1.0}
-    # four combinations, one more damping, each once
-    assert len(seen) == len(set(seen)) == 2 * 5
-    assert ("made/a", 2.0, -1.0, 0.1) in seen
+    rounds = (Round("logicmp", {"scale": (1.0, 2.0), "bias": (0.0, -1.0)}), Round("gs", {"damping": (0.5, 0.1)}))
+    monkeypatch.setattr(settings, "GRIDS", {"gs": rounds})
+    monkeypatch.setattr(settings, "FIXED", {})
+    chosen = settings.choose("made", "gs", Context())
+    assert chosen["made/a"] == {"settings": {"scale": 2.0, "bias": -1.0, "damping": 0.5}, "auc_pr_of_others": 1.0}
+    # four combinations with one method, two values of damping with the other, each once
+    assert len(seen) == len(set(seen)) == 2 * 6
+    assert ("gs", "made/a", 2.0, -1.0, 0.1) in seen
+
+
+def test_a_choice_may_look_at_the_smallest_splits_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = {"made/a": line_of(9, "made/a"), "made/b": line_of(5, "made/b"), "made/c": line_of(7, "made/c")}
+    seen = []
+
+    def run(method: str, split: Split, context: Context) -> torch.Tensor:
+        seen.append(split.name)
+        return run_method(method, split, context)
+
+    monkeypatch.setitem(data_sets.SPLITS, "made", ("a", "b", "c"))
+    monkeypatch.setattr(settings, "load_split", lambda name, data: made[name])
+    monkeypatch.setattr(settings, "run_method", run)
+    monkeypatch.setattr(settings, "GRIDS", {"logicmp": (Round("logicmp", {"scale": (1.0,)}),)})
+    settings.choose("made", "logicmp", Context(), look_at=1)
+    # b for a and c, c for b
+    assert seen == ["made/b", "made/c"]
 
 
 def test_learning_for_a_choice_leaves_the_split_out(monkeypatch: pytest.MonkeyPatch) -> None:
