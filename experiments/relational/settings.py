@@ -74,8 +74,9 @@ def load_settings(split: str, method: str) -> dict[str, Any]:
     """What was chosen for a split, or what is fixed."""
     stored = json.loads(CHOSEN.read_text()) if CHOSEN.exists() else {}
     if method == "logicmp+embedding":
-        # the same teacher
-        return {name: value for name, value in load_settings(split, "logicmp+gnn").items() if name != "free"}
+        # taught the same way; a free vector for each constant is what it is, and the released code has one network
+        chosen = load_settings(split, "logicmp+gnn")
+        return {name: value for name, value in chosen.items() if name not in ("free", "networks")}
     return dict(stored.get(method, {}).get(split, {}).get("settings", FIXED.get(method, {})))
 
 
