@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 import random
 import time
@@ -21,8 +20,8 @@ import torch
 from torch import Tensor, nn
 
 from logicmp import LogicMPError
-from logicmp.parse.files import write_whole
 
+from ..runs import Checkpoint
 from .data import LABELS, SPLITS, Corpus, load_corpus, load_vectors
 from .encode import Gazetteer, Item, Vocabulary, encode, make_batches, normal_form
 from .heads import Head
@@ -197,9 +196,9 @@ def fit(tagger: Tagger, data: Data, budget: Budget, seed: int, checkpoint: Path 
               {"params": [p for p in tagger.head.parameters() if p.requires_grad], "full": budget.head_rate}]
     optimizer = torch.optim.Adam([group for group in groups if group["params"]], lr=budget.rate, fused=True)
     stamp = {"budget": asdict(budget), "seed": seed, **(belongs_to or {})}
-    fitted = Fitted()
-    if checkpoint is not None and checkpoint.exists():
-        fitted = _take_up(checkpoint, stamp, tagger, optimizer)
+    # after every epoch
+    standing = Checkpoint(checkpoint, every=0.0)
+    fitted = _take_up(standing, stamp, tagger, optimizer)
     tagger.train()
     while fitted.epoch < budget.epochs:
         # the epoch decides all chance in it, so that a run taken up again is the same run
@@ -224,8 +223,7 @@ def fit(tagger: Tagger, data: Data, budget: Budget, seed: int, checkpoint: Path 
         shown = ", ".join(f"{answer} {curve[-1]:.2f}".strip() for answer, curve in fitted.curves.items())
         say(f"epoch {fitted.epoch} of {budget.epochs}: loss {total / len(batches):.4f}, testa {shown}, "
             f"{fitted.seconds:.0f} s")
-        if checkpoint is not None:
-            _keep(checkpoint, stamp, fitted, tagger, optimizer)
+        standing.save(stamp=stamp, fitted=asdict(fitted), model=tagger.state_dict(), optimizer=optimizer.state_dict())
     return fitted
 
 
@@ -239,28 +237,16 @@ def train_step(tagger: Tagger, batch: Any, optimizer: torch.optim.Optimizer, epo
     return float(loss.detach())
 
 
-def _keep(path: Path, stamp: Mapping[str, Any], fitted: Fitted, tagger: Tagger,
-          optimizer: torch.optim.Optimizer) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    buffer = io.BytesIO()
-    torch.save({"stamp": stamp, "fitted": asdict(fitted), "model": tagger.state_dict(),
-                "optimizer": optimizer.state_dict()}, buffer)
-    write_whole(path, buffer.getvalue(), "a checkpoint")
-
-
-def _take_up(path: Path, stamp: Mapping[str, Any], tagger: Tagger, optimizer: torch.optim.Optimizer) -> Fitted:
-    hint = "take the file away to start anew"
-    try:
-        # weights_only: tensors and numbers, nothing that runs
-        kept = torch.load(path, weights_only=True)
-        found, fitted = kept["stamp"], Fitted(**kept["fitted"])
-        if found == dict(stamp):
-            tagger.load_state_dict(kept["model"])
-            optimizer.load_state_dict(kept["optimizer"])
-    except Exception as cause:
-        raise LogicMPError(f"{str(path)!r} is not a checkpoint of this experiment: {cause}", hint) from None
+def _take_up(checkpoint: Checkpoint, stamp: Mapping[str, Any], tagger: Tagger,
+             optimizer: torch.optim.Optimizer) -> Fitted:
+    kept = checkpoint.load()
+    if kept is None:
+        return Fitted()
     for what, value in stamp.items():
-        if found.get(what) != value:
-            raise LogicMPError(f"the checkpoint {str(path)!r} was made with another {what}: {found.get(what)!r}, not "
-                               f"{value!r}", hint)
-    return fitted
+        found = kept.get("stamp", {}).get(what)
+        if found != value:
+            raise LogicMPError(f"the checkpoint {str(checkpoint.path)!r} was made with another {what}: {found!r}, not "
+                               f"{value!r}", "take the file away to start anew")
+    tagger.load_state_dict(kept["model"])
+    optimizer.load_state_dict(kept["optimizer"])
+    return Fitted(**kept["fitted"])
