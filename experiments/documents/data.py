@@ -10,13 +10,10 @@ Words without text are dropped, and blocks without words with them.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +21,12 @@ import numpy as np
 
 from logicmp import LogicMPError
 
+from ..files import DataFiles
+
 SPLITS = {"train": "training_data", "test": "testing_data"}
-SUMS = Path(__file__).with_name("checksums.txt")
-ORIGIN = ("FUNSD is for research only: github guillaumejaume/FUNSD says where it is; put training_data and "
-          "testing_data into FOLDER/funsd and give --data FOLDER, or set LOGICMP_DATA")
+FILES = DataFiles("FUNSD is", (
+    "FUNSD is for research only: github guillaumejaume/FUNSD says where it is; put training_data and testing_data into "
+    "FOLDER/funsd and give --data FOLDER, or set LOGICMP_DATA"), Path(__file__).with_name("checksums.txt"), "funsd")
 FORMAT = '{"form": [{"words": [{"box": [x0, y0, x1, y1], "text": "Name:"}, ...]}, ...]}'
 # how many of the training pages are held out when settings are chosen
 N_HELD_OUT = 20
@@ -54,34 +53,9 @@ class Page:
         return self.block[:, None] == self.block
 
 
-def data_folder(given: str | Path | None = None) -> Path:
-    """Where FUNSD is."""
-    folder = given or os.environ.get("LOGICMP_DATA")
-    if folder is None:
-        raise LogicMPError("FUNSD is not there: neither --data nor LOGICMP_DATA is given", ORIGIN)
-    return Path(folder) / "funsd"
-
-
-@cache
-def _sums() -> dict[str, str]:
-    return {path: total for total, path in (line.split() for line in SUMS.read_text().splitlines())}
-
-
-def _read(path: Path, known_as: str) -> bytes:
-    try:
-        data = path.read_bytes()
-    except OSError as cause:
-        raise LogicMPError(f"cannot read {str(path)!r}: {cause.strerror}", ORIGIN) from None
-    found = hashlib.sha256(data).hexdigest()[:16]
-    if found != _sums()[known_as]:
-        raise LogicMPError(f"{str(path)!r} is not the file the results were made with: its checksum is {found}, "
-                           f"expected {_sums()[known_as]}", ORIGIN)
-    return data
-
-
 def load_pages(split: str, data: str | Path | None = None) -> list[Page]:
     """Read and check all pages of a split: "train", "test", or a part of train, "kept" or "held-out"."""
-    folder = data_folder(data)
+    folder = FILES.folder(data)
     if split in ("kept", "held-out"):
         pages = load_pages("train", data)
         # every seventh page: the files are sorted by name, which says nothing of the page
@@ -89,11 +63,11 @@ def load_pages(split: str, data: str | Path | None = None) -> list[Page]:
         return [page for k, page in enumerate(pages) if (k in held) == (split == "held-out")]
     if split not in SPLITS:
         raise LogicMPError(f"there is no split {split!r}", "splits: train, kept, held-out, test")
-    names = [Path(path).stem for path in _sums() if path.startswith(f"{SPLITS[split]}/annotations/")]
+    names = [Path(path).stem for path in FILES.checksums if path.startswith(f"{SPLITS[split]}/annotations/")]
     pages = []
     for name in sorted(names):
         files = [f"{SPLITS[split]}/annotations/{name}.json", f"{SPLITS[split]}/images/{name}.png"]
-        annotation, image = (_read(folder / file, file) for file in files)
+        annotation, image = (FILES.read(file, data) for file in files)
         pages.append(build_page(name, json.loads(annotation), _png_size(image), folder / files[1]))
     return pages
 

@@ -10,11 +10,8 @@ Observed are the facts, `!` means observed false. A type has the constants of fa
 
 from __future__ import annotations
 
-import hashlib
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -24,16 +21,19 @@ from torch import Tensor
 from logicmp import LogicMPError, Theory, parse_facts, parse_theory
 from logicmp.ground import World, build_world
 
+from ..files import DataFiles
+
 SPLITS = {
     "smoke": ("all",),
     "kinship": ("S1", "S2", "S3", "S4", "S5"),
     "uw_cse": ("ai", "graphics", "language", "systems", "theory"),
     "cora": ("S1", "S2", "S3", "S4", "S5"),
 }
-FILES = ("predicates", "facts", "queries", "rules")
-SUMS = Path(__file__).with_name("checksums.txt")
-ORIGIN = ("the files are public: github wead-hsu/logicmp, folder relational_graphs/data, commit e489f3c; put them into "
-          "FOLDER/relational and give --data FOLDER, or set LOGICMP_DATA")
+PARTS = ("predicates", "facts", "queries", "rules")
+FILES = DataFiles("the data sets are", (
+    "the files are public: github wead-hsu/logicmp, folder relational_graphs/data, commit e489f3c; put them into "
+    "FOLDER/relational and give --data FOLDER, or set LOGICMP_DATA"),
+    Path(__file__).with_name("checksums.txt"), "relational")
 
 
 @dataclass(frozen=True)
@@ -72,14 +72,6 @@ class Split:
             for name, values in self.world.values.items()})
 
 
-def data_folder(given: str | Path | None = None) -> Path:
-    """Where the data sets are."""
-    folder = given or os.environ.get("LOGICMP_DATA")
-    if folder is None:
-        raise LogicMPError("the data sets are not there: neither --data nor LOGICMP_DATA is given", ORIGIN)
-    return Path(folder) / "relational"
-
-
 def split_names(data_set: str) -> list[str]:
     return [f"{data_set}/{split}" for split in SPLITS[data_set]]
 
@@ -89,32 +81,13 @@ def others(name: str) -> list[str]:
     return [other for other in split_names(name.split("/")[0]) if other != name]
 
 
-@cache
-def _sums() -> dict[str, str]:
-    return {path: total for total, path in (line.split() for line in SUMS.read_text().splitlines())}
-
-
-def _read(folder: Path, name: str, file: str) -> str:
-    path = folder / name / file
-    try:
-        data = path.read_bytes()
-    except OSError as cause:
-        raise LogicMPError(f"cannot read {str(path)!r}: {cause.strerror}", ORIGIN) from None
-    found = hashlib.sha256(data).hexdigest()[:16]
-    if found != _sums()[f"{name}/{file}"]:
-        raise LogicMPError(f"{str(path)!r} is not the file the results were made with: its checksum is {found}, "
-                           f"expected {_sums()[f'{name}/{file}']}", ORIGIN)
-    return data.decode()
-
-
 def load_split(name: str, data: str | Path | None = None) -> Split:
     """Read and check the four files of a split."""
     data_set, _, split = name.partition("/")
     if data_set not in SPLITS or split not in SPLITS[data_set]:
         known = ", ".join(n for d in SPLITS for n in split_names(d))
         raise LogicMPError(f"there is no split {name!r}", f"splits: {known}")
-    folder = data_folder(data)
-    texts = {file: _read(folder, name, file) for file in FILES}
+    texts = {part: FILES.read(f"{name}/{part}", data).decode() for part in PARTS}
     return build_split(name, **texts)
 
 

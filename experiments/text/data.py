@@ -10,26 +10,25 @@ The files tag in IOB1: I-X goes on an entity or starts one, B-X starts one only 
 from __future__ import annotations
 
 import gzip
-import hashlib
-import os
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import numpy as np
 
 from logicmp import LogicMPError
 
+from ..files import DataFiles
+
 CATEGORIES = ("LOC", "MISC", "ORG", "PER")
 # the number of a label everywhere, and the order in the .mln files
 LABELS = ("O", *(f"{place}-{category}" for category in CATEGORIES for place in "BIES"))
 SPLITS = ("train", "testa", "testb")
 VECTORS = "embeddings/glove.6B.100d.subset.txt.gz"
-SUMS = Path(__file__).with_name("checksums.txt")
-ORIGIN = ("conll2003/eng.{train,testa,testb} come from github synalp/NER, folder corpus/CoNLL-2003, commit c0ea07c; "
-          "embeddings/glove.6B.100d.subset.txt.gz holds GloVe 6B, 100 dimensions, for the words of the corpus; put "
-          "both folders into FOLDER and give --data FOLDER, or set LOGICMP_DATA")
+FILES = DataFiles("CoNLL-2003 is", (
+    "conll2003/eng.{train,testa,testb} come from github synalp/NER, folder corpus/CoNLL-2003, commit c0ea07c; "
+    "embeddings/glove.6B.100d.subset.txt.gz holds GloVe 6B, 100 dimensions, for the words of the corpus; put "
+    "both folders into FOLDER and give --data FOLDER, or set LOGICMP_DATA"), Path(__file__).with_name("checksums.txt"))
 
 
 @dataclass(frozen=True)
@@ -118,43 +117,17 @@ def count(corpus: Corpus) -> tuple[int, int, int, int]:
 # files
 
 
-def data_folder(given: str | Path | None = None) -> Path:
-    """Where the data sets are."""
-    folder = given or os.environ.get("LOGICMP_DATA")
-    if not folder:
-        raise LogicMPError("CoNLL-2003 is not there: neither --data nor LOGICMP_DATA is given", ORIGIN)
-    return Path(folder)
-
-
-@cache
-def _sums() -> dict[str, str]:
-    return {path: total for total, path in (line.split() for line in SUMS.read_text().splitlines())}
-
-
-def _read(folder: Path, file: str) -> bytes:
-    path = folder / file
-    try:
-        data = path.read_bytes()
-    except OSError as cause:
-        raise LogicMPError(f"cannot read {str(path)!r}: {cause.strerror}", ORIGIN) from None
-    found = hashlib.sha256(data).hexdigest()[:16]
-    if found != _sums()[file]:
-        raise LogicMPError(f"{str(path)!r} is not the file the results were made with: its checksum is {found}, "
-                           f"expected {_sums()[file]}", ORIGIN)
-    return data
-
-
 def load_corpus(split: str, data: str | Path | None = None) -> Corpus:
     """Read and check one of the three files."""
     if split not in SPLITS:
         raise LogicMPError(f"there is no split {split!r}", f"splits: {', '.join(SPLITS)}")
     file = f"conll2003/eng.{split}"
-    return parse_corpus(_read(data_folder(data), file).decode(), file)
+    return parse_corpus(FILES.read(file, data).decode(), file)
 
 
 def load_vectors(words: Collection[str], data: str | Path | None = None) -> dict[str, np.ndarray]:
     """The vectors of those words that have one."""
-    lines = gzip.decompress(_read(data_folder(data), VECTORS)).decode().splitlines()
+    lines = gzip.decompress(FILES.read(VECTORS, data)).decode().splitlines()
     return parse_vectors(lines, words)
 
 

@@ -196,7 +196,7 @@ def test_no_split_is_among_those_that_choose_for_it() -> None:
 def test_a_changed_file_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "relational/kinship/S1"
     folder.mkdir(parents=True)
-    for file in data_sets.FILES:
+    for file in data_sets.PARTS:
         (folder / file).write_text("P(t)")
     with pytest.raises(LogicMPError, match="is not the file the results were made with"):
         data_sets.load_split("kinship/S1", tmp_path)

@@ -547,8 +547,10 @@ def test_the_commands_work_on_a_folder_of_files(tmp_path: Path, monkeypatch: pyt
     lines = "\n".join(f"{w} {' '.join(map(str, v))}" for w, v in vectors.items())
     (folder / files.VECTORS).write_bytes(gzip.compress(lines.encode()))
     names = [*(f"conll2003/eng.{split}" for split in files.SPLITS), files.VECTORS]
-    sums = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest()[:16] for name in names}
-    monkeypatch.setattr(files, "_sums", lambda: sums)
+    sums = tmp_path / "checksums.txt"
+    totals = [hashlib.sha256((folder / name).read_bytes()).hexdigest()[:16] for name in names]
+    sums.write_text("".join(f"{total}  {name}\n" for total, name in zip(totals, names, strict=True)))
+    monkeypatch.setattr(files, "FILES", replace(files.FILES, sums=sums))
     monkeypatch.setattr(command, "Context", lambda work, *budgets, **options: replace(
         SMALL, work=work, backbone=Budget(epochs=1), fine_tuning=Budget(epochs=1), hidden=8))
     monkeypatch.setattr(command, "_refused", lambda name, seed: Result(name, name, seed, None, 0, 0, "", "too big"))
@@ -575,7 +577,7 @@ def test_a_missing_data_set_says_where_it_comes_from(tmp_path: Path, monkeypatch
     assert command.main(["run", "--method", "blstm", "--results", str(tmp_path)]) == 1
     assert capsys.readouterr().err == (
         "error: CoNLL-2003 is not there: neither --data nor LOGICMP_DATA is given\n"
-        f"hint: {files.ORIGIN}\n")
+        f"hint: {files.FILES.origin}\n")
 
 
 def test_a_changed_file_is_refused(tmp_path: Path) -> None:
