@@ -14,6 +14,7 @@ from __future__ import annotations
 import io
 import json
 import resource
+import signal
 import subprocess
 import sys
 import time
@@ -67,7 +68,8 @@ def save_result(result: Any, path: Path) -> None:
 
 
 def exit_code(work: Callable[[], None]) -> int:
-    """Do the work of a command."""
+    """Do the work of a command; to be terminated is to be interrupted, and takes processes of its own along."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         work()
     except LogicMPError as error:
@@ -76,6 +78,8 @@ def exit_code(work: Callable[[], None]) -> int:
     except KeyboardInterrupt:
         print("interrupted; what was finished is kept: the same command goes on from there", file=sys.stderr)
         return 130
+    finally:
+        signal.signal(signal.SIGTERM, before)
     return 0
 
 

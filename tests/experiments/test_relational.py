@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +20,7 @@ from experiments.relational.results import Result, as_table, load_results
 from experiments.relational.settings import Round
 from experiments.relational.training import Context, average_precision
 from experiments.relational.weights import learn_weights
-from experiments.runs import Checkpoint
+from experiments.runs import Checkpoint, exit_code
 from logicmp import LogicMPError
 
 PREDICATES = "parent(person, person)\nolder(person, person)\n"
@@ -248,3 +250,11 @@ def test_several_runs_each_have_their_process(data: Path, tmp_path: Path) -> Non
 def test_an_unknown_split_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["run", "kinship/S9", "--method", "logicmp", "--data", "."]) == 1
     assert "there is no split 'kinship/S9'" in capsys.readouterr().err
+
+
+def test_a_command_that_is_terminated_says_what_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    assert exit_code(lambda: os.kill(os.getpid(), signal.SIGTERM)) == 130
+    assert capsys.readouterr().err == (
+        "interrupted; what was finished is kept: the same command goes on from there\n")
+    assert signal.getsignal(signal.SIGTERM) is before
