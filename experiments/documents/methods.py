@@ -34,10 +34,10 @@ class Settings:
     dropout: float = 0.1
     batch: int = 2
     # on pairs, before the rows part
-    epochs: int = 60
+    epochs: int = 50
     rate: float = 1.5e-3
     # of each row, from there
-    row_epochs: int = 20
+    row_epochs: int = 15
     row_rate: float = 1e-3
     iterations: int = 5
     # of the rule, where its learning starts, and how fast it learns: faster, it falls before the network has learned

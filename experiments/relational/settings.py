@@ -50,15 +50,13 @@ GRIDS: Mapping[str, tuple[Round, ...]] = {
     "logicmp": (Round("logicmp", {"scale": (0.03, 0.1, 0.3, 1.0, 3.0), "bias": (-3.0, -1.5, -0.5, 0.0),
                                   "iterations": (2, 5, 15), "reduce": ("sum", "mean")}),),
     "logicmp+weights": (Round("logicmp+weights", {"iterations": (1, 5), "positive": (1.0, 10.0)}),),
-    # the teacher by its own output, then the network, how it is trained, and how many are averaged
+    # the teacher by its own output, then the network, what it learns from and how many are averaged, and how long
     "logicmp+gnn": (
         Round("logicmp", {"reduce": ("sum", "mean"), "scale": (0.1, 1.0), "bias": (-1.5, -0.5), "damping": (0.5, 0.0)}),
         Round("logicmp+gnn", {"free": (True, False)}),
-        Round("logicmp+gnn", {"moved": (True, False)}),
-        Round("logicmp+gnn", {"dim": (128, 64)}),
+        # together: the mean of several networks can afford what leads one of them astray
+        Round("logicmp+gnn", {"moved": (True, False), "networks": (1, 3)}),
         Round("logicmp+gnn", {"steps": (60, 120)}),
-        Round("logicmp+gnn", {"rate": (2e-3, 5e-4)}),
-        Round("logicmp+gnn", {"networks": (1, 3)}),
     ),
 }
 # methods that learn from the labels of the other splits
