@@ -50,9 +50,10 @@ GRIDS: Mapping[str, tuple[Round, ...]] = {
     "logicmp": (Round("logicmp", {"scale": (0.03, 0.1, 0.3, 1.0, 3.0), "bias": (-3.0, -1.5, -0.5, 0.0),
                                   "iterations": (2, 5, 15), "reduce": ("sum", "mean")}),),
     "logicmp+weights": (Round("logicmp+weights", {"iterations": (1, 5), "positive": (1.0, 10.0)}),),
-    # the teacher by its own output, then the network, what it learns from and how many are averaged, and how long
+    # the teacher by its own output (of equals the one with the weights of the protocol), then the network, what it
+    # learns from and how many are averaged, and how long
     "logicmp+gnn": (
-        Round("logicmp", {"reduce": ("sum", "mean"), "scale": (0.1, 1.0), "bias": (-1.5, -0.5), "damping": (0.5, 0.0)}),
+        Round("logicmp", {"reduce": ("sum", "mean"), "scale": (1.0, 0.1), "bias": (-1.5, -0.5), "damping": (0.5, 0.0)}),
         Round("logicmp+gnn", {"free": (True, False)}),
         # together: the mean of several networks can afford what leads one of them astray
         Round("logicmp+gnn", {"moved": (True, False), "networks": (1, 3)}),
