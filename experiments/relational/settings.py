@@ -23,7 +23,7 @@ from typing import Any
 from logicmp.parse.files import write_whole
 
 from .data import load_split, others, split_names
-from .methods import run_method
+from .methods import DETERMINISTIC, run_method
 from .training import Context, average_precision
 
 Settings = tuple[tuple[str, Any], ...]
@@ -80,21 +80,26 @@ def load_settings(split: str, method: str) -> dict[str, Any]:
 
 
 def choose(data_set: str, method: str, context: Context, say: Callable[[str], None] = lambda text: None,
-           look_at: int | None = None) -> dict[str, dict[str, Any]]:
+           look_at: int | None = None, seeds: int = 1) -> dict[str, dict[str, Any]]:
     """Try the grid on the splits of a data set; for each split keep what was best on the others.
 
     A method that learns from the other splits is tried for each split anew, and learns without that one.
 
     Args:
         look_at: on how many of the other splits, the smallest first; on all unless given.
+        seeds: how many are tried, from that of the context on.
     """
     names = split_names(data_set)
     splits = {name: load_split(name, context.data) for name in names}
 
     @cache
     def value(by: str, settings: Settings, name: str, without: str | None) -> float:
-        tried = replace(context, settings=dict(settings), without=without, curve=[], started=time.monotonic())
-        return average_precision(splits[name], run_method(by, splits[name], tried))
+        found = []
+        for seed in range(context.seed, context.seed + (1 if by in DETERMINISTIC else seeds)):
+            tried = replace(context, seed=seed, settings=dict(settings), without=without, curve=[],
+                            started=time.monotonic())
+            found.append(average_precision(splits[name], run_method(by, splits[name], tried)))
+        return statistics.mean(found)
 
     def value_for(by: str, settings: Settings, name: str) -> float:
         without = name if method in LEARN_FROM_OTHERS else None

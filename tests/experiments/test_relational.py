@@ -183,6 +183,25 @@ def test_a_choice_may_look_at_the_smallest_splits_only(monkeypatch: pytest.Monke
     assert seen == ["made/b", "made/c"]
 
 
+def test_a_choice_may_take_the_mean_of_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = {name: line_of(4, name) for name in ("made/a", "made/b")}
+    seen = []
+
+    def run(method: str, split: Split, context: Context) -> torch.Tensor:
+        seen.append((split.name, context.seed))
+        truth = torch.from_numpy(split.truth).double()
+        # one of two seeds goes astray, unless there are three networks
+        return truth if context.seed == 0 or context.settings["networks"] == 3 else -truth
+
+    monkeypatch.setitem(data_sets.SPLITS, "made", ("a", "b"))
+    monkeypatch.setattr(settings, "load_split", lambda name, data: made[name])
+    monkeypatch.setattr(settings, "run_method", run)
+    monkeypatch.setattr(settings, "GRIDS", {"gs": (Round("gs", {"networks": (1, 3)}),)})
+    assert settings.choose("made", "gs", Context())["made/a"]["settings"]["networks"] == 1
+    assert settings.choose("made", "gs", Context(), seeds=2)["made/a"]["settings"]["networks"] == 3
+    assert seen[-4:] == [("made/b", 0), ("made/b", 1), ("made/a", 0), ("made/a", 1)]
+
+
 def test_learning_for_a_choice_leaves_the_split_out(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
     monkeypatch.setattr(weights, "load_split", lambda name, data: seen.append(name))
