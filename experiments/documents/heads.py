@@ -76,16 +76,26 @@ def blocks_of(tags: np.ndarray) -> np.ndarray:
     return np.cumsum(starts) - 1
 
 
+class InOrder(nn.Module):
+    """Some numbers for each word, from it and its two neighbours in the order of the page."""
+
+    def __init__(self, dim: int, n_numbers: int):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Conv1d(dim, dim, 3, padding=1), nn.GELU(), nn.Conv1d(dim, n_numbers, 1))
+
+    def forward(self, states: Tensor) -> Tensor:
+        return torch.as_tensor(self.layers(states.mT).mT)
+
+
 class Bioes(nn.Module):
     """Tags of words in order; every word is in a block, so there is no O."""
 
     def __init__(self, dim: int):
         super().__init__()
-        # a word and its two neighbours
-        self.tags = nn.Sequential(nn.Conv1d(dim, dim, 3, padding=1), nn.GELU(), nn.Conv1d(dim, len(TAGS), 1))
+        self.tags = InOrder(dim, len(TAGS))
 
     def forward(self, states: Tensor) -> Tensor:
-        return torch.as_tensor(self.tags(states.mT).mT)
+        return torch.as_tensor(self.tags(states))
 
     def loss(self, states: Tensor, batch: Batch) -> Tensor:
         wanted = torch.full(batch.mask.shape, -100)
@@ -107,34 +117,41 @@ def spans_of(block: np.ndarray) -> Tensor:
 
 
 def pick_spans(scores: np.ndarray) -> np.ndarray:
-    """The block of each word: likely stretches that do not overlap, the likeliest first; what is left is alone.
+    """The block of each word: of all ways to cut the page into stretches, the one with the highest sum of log-odds.
 
     >>> pick_spans(np.array([[-1, 3, 1], [0, -1, 4], [0, 0, -2.0]]))
-    array([1, 0, 0])
+    array([0, 1, 1])
     """
     n = len(scores)
-    labels = np.full(n, -1)
-    starts, ends = np.nonzero(np.triu(scores > 0))
-    number = 0
-    for k in np.argsort(-scores[starts, ends], kind="stable"):
-        stretch = slice(starts[k], ends[k] + 1)
-        if (labels[stretch] == -1).all():
-            labels[stretch] = number
-            number += 1
-    alone = labels == -1
-    labels[alone] = number + np.arange(alone.sum())
-    return labels
+    # of the words before each place: the best sum, and where its last stretch starts
+    best, start = np.zeros(n + 1), np.zeros(n + 1, dtype=int)
+    for end in range(1, n + 1):
+        sums = best[:end] + scores[:end, end - 1]
+        start[end] = int(sums.argmax())
+        best[end] = sums[start[end]]
+    starts = np.zeros(n, dtype=int)
+    end = n
+    while end:
+        end = start[end]
+        starts[end] = 1
+    return np.cumsum(starts) - 1
 
 
 class SpanHead(nn.Module):
-    """A score for each stretch of words, from its first and its last word."""
+    """A score for each stretch of words: its first and last word are in one block, and that starts and ends there."""
 
     def __init__(self, dim: int):
         super().__init__()
-        self.scores = Scores(dim)
+        # of its own: what pairs have learned says yes to every part of a block
+        self.ends = Scores(dim)
+        self.bounds = InOrder(dim, 2)
+
+    def forward(self, states: Tensor, batch: Batch) -> Tensor:
+        starts, ends = self.bounds(states * batch.mask[..., None]).unbind(-1)
+        return torch.as_tensor(self.ends(states, batch) + starts[:, :, None] + ends[:, None, :])
 
     def loss(self, states: Tensor, batch: Batch) -> Tensor:
-        scores = self.scores(states, batch)
+        scores = self(states, batch)
         wanted = torch.zeros_like(scores)
         for k, item in enumerate(batch.items):
             n = len(item.page)
@@ -143,7 +160,7 @@ class SpanHead(nn.Module):
         return (losses * batch.pairs).triu().sum() / batch.mask.sum()
 
     def blocks(self, states: Tensor, batch: Batch) -> np.ndarray:
-        return pick_spans(self.scores(states, batch)[0].numpy())
+        return pick_spans(self(states, batch)[0].numpy())
 
 
 def earlier_of(block: np.ndarray) -> np.ndarray:

@@ -133,7 +133,7 @@ class Experiment:
         torch.manual_seed(seed)
         network = Network(start.encoder, ROWS[method], self.settings)
         if hasattr(network.head, "scores"):
-            # spans and links start from what pairs have learned, as the encoder does
+            # links start from what pairs have learned, as the encoder does
             network.head.scores = start.head.scores
         if kept is None:
             kept = self._fit(network, path, self.settings.row_epochs, self.settings.row_rate, seed,
