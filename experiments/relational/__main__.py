@@ -42,6 +42,9 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--seed", type=int, default=0)
     run.add_argument("--seeds", type=int, default=1, help="so many seeds, from --seed on")
     run.add_argument("--max-seconds", type=float, default=600, help="the limit of one run (default: 600)")
+    run.add_argument("--give-up", type=float, metavar="SECONDS",
+                     help="look at the pace of a classical method then, and stop it if all of its iterations would "
+                          "take more than twice the limit")
     run.add_argument("--threads", type=int, default=torch.get_num_threads(), help="of torch (default: all cores)")
     run.add_argument("--again", action="store_true", help="also where there is a result already")
     run.set_defaults(run=_run)
@@ -62,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
 def _run(chosen: argparse.Namespace) -> None:
     splits = [chosen.split] if "/" in chosen.split else split_names(chosen.split)
     n_seeds = 1 if chosen.method in DETERMINISTIC else chosen.seeds
-    options = Options(chosen.data, chosen.results, chosen.max_seconds, chosen.threads)
+    options = Options(chosen.data, chosen.results, chosen.max_seconds, chosen.threads, chosen.give_up)
     runs = [Result(name, chosen.method, seed) for name in splits for seed in range(chosen.seed, chosen.seed + n_seeds)]
     for result in runs:
         if (chosen.results / result.file).exists() and not chosen.again:

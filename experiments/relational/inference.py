@@ -14,7 +14,7 @@ from logicmp.infer import method_class
 from logicmp.infer.base import Problem
 
 from .data import Split
-from .training import Context
+from .training import Context, GivenUp
 
 
 def layer_for(world: World, context: Context, iterations: int) -> LogicMP:
@@ -34,12 +34,34 @@ def run_logicmp(split: Split, context: Context) -> Tensor:
         return split.pick(layer.run({name: x + context.get("bias", -1.5) for name, x in unary.items()}, evidence))
 
 
+class Pace:
+    """Tell how far a method is, and end it where it would take more than twice its time for all of its iterations."""
+
+    def __init__(self, context: Context):
+        self.context = context
+        self._first: tuple[float, int] | None = None
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        context = self.context
+        context.progress(what, done, total)
+        if what == "grounding" or context.give_up is None:
+            return
+        now = context.seconds
+        if self._first is None:
+            self._first = now, done
+        started, before = self._first
+        if now > context.give_up and done > before:
+            expected = now + (now - started) / (done - before) * (total - done)
+            if expected > 2 * context.max_seconds:
+                raise GivenUp(expected)
+
+
 def classical(name: str) -> Callable[[Split, Context], Tensor]:
     """A method of `infer`; what it has at the limit is taken, and the run marked as cut short."""
     def run(split: Split, context: Context) -> Tensor:
         solver = method_class(name).make({"max_seconds": context.max_seconds,
                                           "max_groundings": context.get("max_groundings", 25_000_000)})
-        solution = solver.solve(Problem(split.world, seed=context.seed, progress=context.progress))
+        solution = solver.solve(Problem(split.world, seed=context.seed, progress=Pace(context)))
         context.is_cut_short = context.seconds > context.max_seconds
         odds = {predicate: torch.from_numpy(solution.log_odds[predicate]) for predicate in split.queries}
         return split.pick(odds).nan_to_num(nan=0.0, posinf=1e3, neginf=-1e3)

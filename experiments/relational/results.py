@@ -63,6 +63,8 @@ class Result:
     commit: str = field(default_factory=commit)
     # or "> cap": over the time limit, with what there was then; "refused": too large
     status: str = "done"
+    # the seconds that all iterations would take at the pace it had when it was given up
+    expected: float | None = None
     settings: dict[str, Any] = field(default_factory=dict)
     # (seconds, average precision) while it ran
     curve: list[tuple[float, float]] = field(default_factory=list)
@@ -131,7 +133,9 @@ def _minutes(results: list[Result]) -> str:
     if any(r.status not in ("done", "> cap") for r in results):
         return results[0].status
     if any(r.status == "> cap" for r in results):
-        return f"> {max(r.max_seconds for r in results) / 60:.0f}"
+        expected = [r.expected for r in results if r.expected is not None]
+        pace = f" (≈ {statistics.mean(expected) / 60:.0f})" if expected else ""
+        return f"> {max(r.max_seconds for r in results) / 60:.0f}{pace}"
     return f"{statistics.mean(r.seconds for r in results) / 60:.2f}"
 
 
@@ -172,4 +176,6 @@ def as_table(results: list[Result]) -> str:
               for method, by_split in _by_method(results, names).items()]
     lines += [f"| *paper: {method}* | {' | '.join(row)} |" for method, row in PAPER_MINUTES.items()]
     parts.append("\n".join(lines))
-    return "\n\n".join(parts) + "\n\n± standard deviation over seeds; † stopped at the time limit, with what it had.\n"
+    parts.append("± standard deviation over seeds; † stopped at the time limit, with what it had; ≈ given up early: "
+                 "what all of its\niterations would take at its pace.")
+    return "\n\n".join(parts) + "\n"

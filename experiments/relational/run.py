@@ -17,7 +17,7 @@ from .data import load_split
 from .methods import run_method
 from .results import Result
 from .settings import load_settings
-from .training import Context, average_precision
+from .training import Context, GivenUp, average_precision
 
 # how much longer than its limit a run may take: the limit of a method does not count what comes before its iterations
 PATIENCE = 300.0
@@ -31,6 +31,7 @@ class Options:
     results: Path
     max_seconds: float
     threads: int
+    give_up: float | None = None
 
 
 def run_one(result: Result, options: Options) -> None:
@@ -40,13 +41,15 @@ def run_one(result: Result, options: Options) -> None:
     result.max_seconds = options.max_seconds
     checkpoint = Checkpoint(options.results / "unfinished" / f"{result.file}.pt")
     with shown_progress() as progress:
-        context = Context(result.seed, options.max_seconds, options.data, result.settings, progress=progress,
-                          checkpoint=checkpoint, curve=result.curve)
+        context = Context(result.seed, options.max_seconds, options.give_up, options.data, result.settings,
+                          progress=progress, checkpoint=checkpoint, curve=result.curve)
         try:
             split = load_split(result.split, options.data)
             result.auc_pr = round(average_precision(split, run_method(result.method, split, context)), 4)
             if context.is_cut_short:
                 result.status = "> cap"
+        except GivenUp as pace:
+            result.status, result.expected = "> cap", round(pace.seconds)
         except CostError as error:
             result.status = "refused"
             print(f"{result.title}: {error.message}", file=sys.stderr)

@@ -24,12 +24,26 @@ def average_precision(split: Split, scores: Tensor) -> float:
     return float(average_precision_score(split.truth, scores.detach().double().round(decimals=6).numpy()))
 
 
+class GivenUp(Exception):
+    """A run that at its pace would be far over its limit.
+
+    Args:
+        seconds: what it would have taken for all of its iterations.
+    """
+
+    def __init__(self, seconds: float):
+        super().__init__(f"at its pace {seconds:.0f} s")
+        self.seconds = seconds
+
+
 @dataclass
 class Context:
     """What a run may use besides its split, and what it leaves behind."""
 
     seed: int = 0
     max_seconds: float = 600.0
+    # when to look at the pace of a method with iterations of its own; never, unless given
+    give_up: float | None = None
     data: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     # a split whose labels must not be used: settings are being chosen for it

@@ -13,7 +13,7 @@ import torch
 
 from experiments.relational import __main__ as command
 from experiments.relational import data as data_sets
-from experiments.relational import settings, weights
+from experiments.relational import run, settings, weights
 from experiments.relational.data import Split, build_split, others
 from experiments.relational.methods import CLASSICAL, METHODS, run_method
 from experiments.relational.results import Result, as_table, load_results
@@ -269,6 +269,21 @@ def test_several_runs_each_have_their_process(data: Path, tmp_path: Path) -> Non
 def test_an_unknown_split_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["run", "kinship/S9", "--method", "logicmp", "--data", "."]) == 1
     assert "there is no split 'kinship/S9'" in capsys.readouterr().err
+
+
+def test_a_classical_method_that_would_be_far_over_its_limit_is_given_up(tmp_path: Path,
+                                                                         monkeypatch: pytest.MonkeyPatch) -> None:
+    made = line_of(6, "uw_cse/ai")
+    monkeypatch.setattr(run, "load_split", lambda name, data: made)
+    run.run_one(Result("uw_cse/ai", "gibbs", 0), run.Options(None, tmp_path, 1e-3, 1, give_up=0.0))
+    (stored,) = load_results(tmp_path)
+    assert (stored.status, stored.auc_pr) == ("> cap", None)
+    assert stored.expected is not None and stored.expected > 2e-3
+    assert "| gibbs | > 0 (≈ " in as_table([stored])
+    # where there is time for all of its iterations it goes on
+    run.run_one(Result("uw_cse/ai", "gibbs", 0), run.Options(None, tmp_path, 600.0, 1, give_up=0.0))
+    (stored,) = load_results(tmp_path)
+    assert stored.status == "done" and stored.auc_pr is not None
 
 
 def test_a_command_that_is_terminated_says_what_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
