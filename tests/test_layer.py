@@ -14,7 +14,8 @@ from torch.func import functional_call
 
 from logicmp.errors import CostError
 from logicmp.execute import reference
-from logicmp.layer import CERTAIN, LogicMP
+from logicmp.execute.variables import CERTAIN
+from logicmp.layer import LogicMP
 from logicmp.normalize import SEMANTICS, normalize
 from logicmp.parse import Predicate, Theory, parse_theory
 from logicmp.testing import Model, models

@@ -20,21 +20,15 @@ import torch
 from torch import Tensor, nn
 
 from .errors import LogicMPError
-from .execute.contract import spread
 from .execute.dense import DenseExecutor, State, subtract
 from .execute.inputs import Inputs, is_tracing, read_inputs
 from .execute.memory import Recompute
 from .execute.pushes import Push, find_atom, strongest
+from .execute.variables import as_given, marginals, one_per_variable, unary_and_entropy
 from .normalize import SEMANTICS, normalize
 from .parse import Theory, parse_theory
 from .parse.files import write_whole
-from .parse.theory import Predicate
 from .plan import MAX_ELEMENTS, build_plan
-
-# the log-odds of an observed atom: certain in every precision, and finite, so that no loss becomes NaN
-CERTAIN = 50.0
-# added to the logits of values that cannot be
-IMPOSSIBLE = -1e4
 
 
 @dataclass(frozen=True)
@@ -215,8 +209,8 @@ class LogicMP(nn.Module):
                  start: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
         """Algorithm 1: update all marginals at once, `iterations` times."""
         executor = self.executor(inputs.sizes, tuple(inputs.observed))
-        base = {name: self._prepare(name, tensor) for name, tensor in inputs.unary.items()}
-        logits = base if start is None else {name: self._prepare(name, tensor) for name, tensor in start.items()}
+        base = self._prepared(inputs.unary)
+        logits = base if start is None else self._prepared(start)
         constants = None
         q: dict[str, Tensor] = {}
         recompute = self._recompute(inputs, base)
@@ -246,7 +240,13 @@ class LogicMP(nn.Module):
         return logits
 
     def _all_marginals(self, inputs: Inputs, logits: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        return {name: self._marginals(inputs, name, tensor) for name, tensor in logits.items()}
+        return {name: marginals(inputs, self.theory.predicate[name], tensor) for name, tensor in logits.items()}
+
+    def _prepared(self, unary: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        return {name: one_per_variable(self.theory.predicate[name], tensor) for name, tensor in unary.items()}
+
+    def _output(self, inputs: Inputs, logits: Mapping[str, Tensor], name: str, given: Tensor) -> Tensor:
+        return as_given(inputs, self.theory.predicate[name], logits, given.shape)
 
     def _has_settled(self, before: Mapping[str, Tensor], q: Mapping[str, Tensor]) -> bool:
         """Whether no marginal moved by more than the tolerance."""
@@ -267,50 +267,7 @@ class LogicMP(nn.Module):
         logits = base[name].detach()
         for total, weight in updates.get(name, ()):
             logits = subtract(logits, total, weight)
-        return self._marginals(inputs, name, logits)
-
-    def _prepare(self, name: str, tensor: Tensor) -> Tensor:
-        """Unary potentials as they enter Eq. 2, one per variable: of a symmetric predicate the mean of both orders."""
-        return (tensor + tensor.mT) / 2 if self.theory.predicate[name].symmetric else tensor
-
-    def _marginals(self, inputs: Inputs, name: str, logits: Tensor) -> Tensor:
-        """Logits to probabilities, evidence put in, zero where an entity does not exist."""
-        predicate = self.theory.predicate[name]
-        evidence = inputs.evidence.get(name)
-        exists = _exists(inputs, predicate)
-        if predicate.is_categorical:
-            if evidence is not None:
-                logits = logits + _excluded(evidence, predicate) * IMPOSSIBLE
-            if exists is not None and predicate.functional:
-                logits = torch.where(exists > 0, logits, logits.new_tensor(IMPOSSIBLE))
-            q = _softmax(logits, predicate)
-            if evidence is not None and predicate.may_be_none:
-                # of an atom observed true, "none" is ruled out as well
-                q = torch.where(evidence == 1, torch.ones_like(q), q)
-        else:
-            q = torch.sigmoid(logits)
-            if evidence is not None:
-                q = torch.where(evidence.isnan(), q, evidence.nan_to_num())
-        if exists is None:
-            return q
-        return q * (exists if predicate.labels is None else exists.unsqueeze(-1))
-
-    def _output(self, inputs: Inputs, logits: Mapping[str, Tensor], name: str, given: Tensor) -> Tensor:
-        """Back to the shape that came in; observed atoms are certain, missing ones as they were."""
-        if name in inputs.observed:
-            certain = (inputs.observed[name] * 2 - 1) * CERTAIN
-            return certain.reshape(given.shape)
-        out = logits[name]
-        evidence = inputs.evidence.get(name)
-        predicate = self.theory.predicate[name]
-        if evidence is not None:
-            is_false = _excluded(evidence, predicate) if predicate.is_categorical else (evidence == 0).to(out)
-            out = torch.where((is_false > 0) | (evidence == 1), (1 - 2 * is_false) * CERTAIN, out)
-        exists = _exists(inputs, predicate)
-        if exists is not None:
-            kept = exists if predicate.labels is None else exists.unsqueeze(-1)
-            out = torch.where(kept > 0, out, inputs.unary[name])
-        return out.reshape((*inputs.batch, *out.shape[1:]))
+        return marginals(inputs, self.theory.predicate[name], logits)
 
     # what the same plan gives besides
 
@@ -372,7 +329,7 @@ class LogicMP(nn.Module):
         return sorted(pushes, key=lambda push: -abs(push.amount))
 
     def _independent(self, inputs: Inputs) -> dict[str, Tensor]:
-        return self._all_marginals(inputs, {name: self._prepare(name, t) for name, t in inputs.unary.items()})
+        return self._all_marginals(inputs, self._prepared(inputs.unary))
 
     def _counts(self, inputs: Inputs, q: Mapping[str, Tensor], weighted: bool = False) -> Tensor:
         executor = self.executor(inputs.sizes, tuple(inputs.observed))
@@ -384,33 +341,8 @@ class LogicMP(nn.Module):
         total = -executor.counts(state, weighted=True).sum(-1)
         for f, rule in enumerate(executor.plan.rules):
             total = total + executor.weighted_groundings(f, state) / rule.n_clauses
-        for name, tensor in inputs.unary.items():
-            total = total + self._unary_and_entropy(inputs, name, self._prepare(name, tensor), q[name])
-        return total
-
-    def _unary_and_entropy(self, inputs: Inputs, name: str, unary: Tensor, q: Tensor) -> Tensor:
-        """E[phi] + H of the variables of one predicate that are not observed, [batch]."""
-        predicate = self.theory.predicate[name]
-        evidence = inputs.evidence.get(name)
-        score = _entropy(q) + q * unary
-        if not predicate.is_categorical:
-            score = score + _entropy(1 - q)
-            if evidence is not None:
-                score = torch.where(evidence.isnan(), score, score.new_zeros(()))
-            exists = _exists(inputs, predicate)
-            if exists is not None:
-                score = score * exists
-            return (score.triu() if predicate.symmetric else score).unsqueeze(-1).flatten(1).sum(1)
-        dims = _value_dims(predicate)
-        total = score.flatten(1).sum(1)
-        if predicate.may_be_none:
-            total = total + _entropy(1 - q.sum(dims, keepdim=True)).flatten(1).sum(1)
-        if evidence is not None:
-            # a variable that evidence decides is not summed over: its unary does not count
-            possible = (1 - _excluded(evidence, predicate)).sum(dims, keepdim=True)
-            if predicate.may_be_none:
-                possible = possible + 1 - (evidence == 1).to(q).amax(dims, keepdim=True)
-            total = total - torch.where(possible == 1, q * unary, q.new_zeros(())).flatten(1).sum(1)
+        for name, unary in self._prepared(inputs.unary).items():
+            total = total + unary_and_entropy(inputs, self.theory.predicate[name], unary, q[name])
         return total
 
     # saving
@@ -472,44 +404,3 @@ def _product(values: Any) -> Any:
     for value in values:
         result = result * value
     return result
-
-
-def _value_dims(predicate: Predicate) -> tuple[int, ...]:
-    """The dimensions, batch first, along which the values of one categorical variable lie."""
-    return (-1,) if predicate.labels is not None else tuple(1 + k for k in predicate.functional)
-
-
-def _entropy(q: Tensor) -> Tensor:
-    """-q log q; the slope at zero is infinite, so what is zero is kept just above it and out of the gradient."""
-    return -q * torch.log(q.clamp_min(torch.finfo(q.dtype).tiny))
-
-
-def _softmax(logits: Tensor, predicate: Predicate) -> Tensor:
-    if predicate.labels is not None:
-        return torch.softmax(logits, -1)
-    dims = _value_dims(predicate)
-    places = tuple(range(logits.dim() - len(dims), logits.dim()))
-    moved = logits.movedim(dims, places)
-    flat = moved.flatten(logits.dim() - len(dims))
-    if predicate.may_be_none:
-        flat = torch.cat([flat, torch.zeros_like(flat[..., :1])], -1)
-    q = torch.softmax(flat, -1)
-    q = q[..., :-1] if predicate.may_be_none else q
-    return q.reshape(moved.shape).movedim(places, dims)
-
-
-def _excluded(evidence: Tensor, predicate: Predicate) -> Tensor:
-    """One for each value of a categorical variable that evidence rules out."""
-    is_true = (evidence == 1).to(evidence.dtype)
-    decided = is_true.amax(_value_dims(predicate), keepdim=True)
-    return torch.maximum((evidence == 0).to(evidence.dtype), decided * (1 - is_true))
-
-
-def _exists(inputs: Inputs, predicate: Predicate) -> Tensor | None:
-    """[batch, n_1, ..., n_k]: one where all entities of an atom exist; None without masks."""
-    found: Tensor | None = None
-    for k, type_name in enumerate(predicate.types):
-        if type_name in inputs.masks:
-            part = spread(inputs.masks[type_name], (k,), len(predicate.types))
-            found = part if found is None else found * part
-    return None if found is None else found.expand(-1, *(inputs.sizes[t] for t in predicate.types))

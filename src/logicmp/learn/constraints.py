@@ -24,9 +24,9 @@ from torch.nn import functional
 from ..errors import CostError, LogicMPError, RuleError
 from ..execute.contract import spread
 from ..execute.inputs import Inputs, read_inputs
+from ..execute.variables import CERTAIN
 from ..ground import HARD, Network, World, build_network
 from ..ground.build import n_values
-from ..layer import CERTAIN
 from ..parse import Predicate, Rule, Theory, parse_theory
 
 RULES = ("all", "hard")

@@ -19,7 +19,8 @@ from torch import Tensor, nn
 
 from ..errors import LogicMPError
 from ..execute.inputs import Inputs, read_inputs
-from ..layer import IMPOSSIBLE, LogicMP
+from ..execute.variables import IMPOSSIBLE
+from ..layer import LogicMP
 from ..parse import Predicate, Theory, parse_theory
 from .constraints import open_values, read_labels, to_atoms, value_scores
 

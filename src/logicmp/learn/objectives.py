@@ -21,9 +21,10 @@ import torch
 from torch import Tensor
 
 from ..execute.inputs import Inputs, read_inputs
+from ..execute.variables import CERTAIN
 from ..ground import UNKNOWN, World, build_network
 from ..infer.exact import MAX_CELLS, ExactModel
-from ..layer import CERTAIN, LogicMP
+from ..layer import LogicMP
 from ..parse import Predicate, Theory
 
 Tensors = dict[str, Tensor]
