@@ -2,6 +2,7 @@
 
     python -m experiments.documents run --method all --seeds 3
     python -m experiments.documents run --method logicmp --held-out
+    python -m experiments.documents choose --seeds 3
     python -m experiments.documents table
     python -m experiments.documents figures --pages 87147607 93106788
     python -m experiments.documents page FILE.json --out page.png
@@ -22,6 +23,7 @@ from logicmp.cli.progress import shown_progress
 from logicmp.parse.files import write_whole
 
 from ..runs import exit_code
+from .choose import compare
 from .data import load_pages, read_page
 from .features import WORK
 from .methods import ORDER
@@ -65,6 +67,9 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--max-seconds", type=float, default=60, help="for each circuit of sl and spl (default: 60)")
     run.add_argument("--again", action="store_true", help="also where there is a result already")
     run.set_defaults(run=_run)
+    choose = commands.add_parser("choose", parents=[shared], help="compare settings on pages of the training set")
+    choose.add_argument("--seeds", type=int, default=3, help="how many, from 0 on (default: 3)")
+    choose.set_defaults(run=_choose)
     table = commands.add_parser("table", parents=[shared], help="our numbers beside the paper's")
     table.set_defaults(run=_table)
     figures = commands.add_parser("figures", parents=[shared], help="the paper's Figure 1 for some test pages")
@@ -92,6 +97,10 @@ def _experiment(chosen: argparse.Namespace, progress: Progress) -> Experiment:
 def _run(chosen: argparse.Namespace, experiment: Experiment) -> None:
     methods = ORDER if chosen.method == "all" else (chosen.method,)
     run_all(experiment, methods, range(chosen.seed, chosen.seed + chosen.seeds), chosen.again)
+
+
+def _choose(chosen: argparse.Namespace, experiment: Experiment) -> None:
+    print(compare(experiment, range(chosen.seeds)), end="")
 
 
 def _table(chosen: argparse.Namespace, experiment: Experiment) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -46,6 +47,10 @@ class Settings:
     weight_rate: float = 1e-3
     # of SLrelax beside the cross-entropy
     slrelax: float = 0.1
+
+    def of_encoder(self) -> dict[str, Any]:
+        """Those that the network all rows start from depends on."""
+        return {name: getattr(self, name) for name in ("dim", "layers", "dropout", "batch", "epochs", "rate")}
 
 
 @dataclass(frozen=True)

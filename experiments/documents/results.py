@@ -77,14 +77,14 @@ def title_of(method: str) -> str:
     return ROWS[method].title if method in ROWS else DECODED[method].title
 
 
-def _mean(values: Sequence[float], digits: int = 1) -> str:
+def with_spread(values: Sequence[float], digits: int = 1) -> str:
     spread = f" ±{statistics.stdev(values):.{digits}f}" if len(values) > 1 else ""
     return f"{statistics.mean(values):.{digits}f}{spread}"
 
 
 def _cell(results: Sequence[Result], name: str) -> str:
     values = [getattr(r, name) for r in results if getattr(r, name) is not None]
-    return _mean(values) if values else "-"
+    return with_spread(values) if values else "-"
 
 
 def _violated(results: Sequence[Result]) -> str:
@@ -115,7 +115,7 @@ def as_table(results: Sequence[Result], speed: Mapping[str, Any] | None = None) 
             continue
         weights = [r.weight for r in found if r.weight is not None]
         lines.append(f"| {title_of(method)} | {_cell(found, 'full')} | {_cell(found, 'long')} | {_paper(method)} | "
-                     f"{_violated(found)} | {_mean(weights, 2) if weights else ''} | {len(found)} | "
+                     f"{_violated(found)} | {with_spread(weights, 2) if weights else ''} | {len(found)} | "
                      f"{statistics.mean(r.seconds for r in found):.0f} | {max(r.peak_memory for r in found):.0f} |")
         notes += [f"{title_of(method)}: {status}." for status in dict.fromkeys(r.status for r in found)
                   if status != "done"]
@@ -136,7 +136,7 @@ def _gains(by_method: Mapping[str, Sequence[Result]]) -> str:
         found = [(r, plain[r.seed]) for r in by_method[method] if r.seed in plain]
         if found:
             full, long = ([getattr(r, name) - getattr(p, name) for r, p in found] for name in ("full", "long"))
-            lines.append(f"| {title_of(method)} | {_mean(full, 2)} | {_mean(long, 2)} |")
+            lines.append(f"| {title_of(method)} | {with_spread(full, 2)} | {with_spread(long, 2)} |")
     return "\n".join(["| against Pair of the same seed | full | long |", "|---|---|---|", *lines]) if lines else ""
 
 

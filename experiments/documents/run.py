@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -46,6 +46,8 @@ class Experiment:
     weights: Path | None = None
     # train without the held-out pages and measure on these: how settings are chosen
     is_held_out: bool = False
+    # other settings of the rows, by name: their networks and results have a folder of their own
+    tried: str = ""
     # for the circuits of SL and SPL, of each size
     max_seconds: float = 60.0
     progress: Progress = lambda what, done, total: None
@@ -80,7 +82,7 @@ class Experiment:
 
     @property
     def results_folder(self) -> Path:
-        return self.results / "held-out" if self.is_held_out else self.results
+        return (self.results / "held-out" if self.is_held_out else self.results) / self.tried
 
     def make_encoder(self) -> nn.Module:
         if self.encoder == "layoutlm":
@@ -92,14 +94,15 @@ class Experiment:
 
     # networks
 
-    def _fit(self, network: Network, path: Path, epochs: int, rate: float, seed: int, what: str) -> dict[str, Any]:
+    def _fit(self, network: Network, path: Path, epochs: int, rate: float, seed: int, what: str,
+             made_with: Mapping[str, Any]) -> dict[str, Any]:
         """Train a network and keep it; gives what is kept."""
-        checkpoint = Checkpoint(path.with_suffix(".unfinished.pt"))
+        checkpoint = Checkpoint(Path(f"{path}.unfinished"))
         watch = Watch(self.progress, checkpoint)
         settings = self.settings
         losses = train(network, self.train_items, epochs, rate, settings.weight_rate, settings.batch, seed, watch, what)
         kept = {"network": network.state_dict(), "losses": losses, "seconds": round(watch.seconds, 1),
-                "settings": asdict(settings)}
+                "settings": made_with}
         buffer = io.BytesIO()
         torch.save(kept, buffer)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -107,28 +110,29 @@ class Experiment:
         checkpoint.remove()
         return kept
 
-    def _kept(self, path: Path) -> dict[str, Any] | None:
+    def _kept(self, path: Path, made_with: Mapping[str, Any]) -> dict[str, Any] | None:
         kept = Checkpoint(path).load()
-        if kept is not None and kept["settings"] != asdict(self.settings):
+        if kept is not None and kept["settings"] != made_with:
             raise LogicMPError(f"{str(path)!r} was made with other settings",
                                "give another --work, or take its folder away")
         return kept
 
     def pretrained(self, seed: int) -> tuple[Network, float]:
         """The network on pairs that all rows of a seed start from, and the seconds it took."""
-        path = self.folder / f"encoder-{seed}.pt"
-        kept = self._kept(path)
+        path, made_with = self.folder / f"encoder-{seed}.pt", self.settings.of_encoder()
+        kept = self._kept(path, made_with)
         torch.manual_seed(seed)
         network = Network(self.make_encoder(), ROWS["pair"], self.settings)
         if kept is None:
-            kept = self._fit(network, path, self.settings.epochs, self.settings.rate, seed, f"encoder, seed {seed}")
+            kept = self._fit(network, path, self.settings.epochs, self.settings.rate, seed, f"encoder, seed {seed}",
+                             made_with)
         network.load_state_dict(kept["network"])
         return network, float(kept["seconds"])
 
     def fitted(self, method: str, seed: int) -> tuple[Network, dict[str, Any]]:
         """The network of a row, trained if it is not there; and what was kept of its training."""
-        path = self.folder / f"{method}-{seed}.pt"
-        kept = self._kept(path)
+        path, made_with = self.folder / self.tried / f"{method}-{seed}.pt", asdict(self.settings)
+        kept = self._kept(path, made_with)
         start, encoder_seconds = self.pretrained(seed)
         torch.manual_seed(seed)
         network = Network(start.encoder, ROWS[method], self.settings)
@@ -137,14 +141,14 @@ class Experiment:
             network.head.scores = start.head.scores
         if kept is None:
             kept = self._fit(network, path, self.settings.row_epochs, self.settings.row_rate, seed,
-                             f"{method}, seed {seed}")
+                             " ".join([f"{method}, seed {seed}", self.tried]).strip(), made_with)
         network.load_state_dict(kept["network"])
         return network.eval(), {**kept, "encoder_seconds": encoder_seconds}
 
     def load(self, method: str, seed: int) -> Network:
         """The network of a row that was trained before."""
-        for name in ("encoder", method):
-            if not (self.folder / f"{name}-{seed}.pt").exists():
+        for path in (self.folder / f"encoder-{seed}.pt", self.folder / self.tried / f"{method}-{seed}.pt"):
+            if not path.exists():
                 raise LogicMPError(f"the network of {method!r} with seed {seed} is not in {str(self.folder)!r}",
                                    f"train it: {HOW.format(method, seed)}")
         return self.fitted(method, seed)[0]

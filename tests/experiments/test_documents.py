@@ -15,6 +15,7 @@ import torch
 from generated_forms import form_page, form_pages
 
 from experiments.documents import __main__ as command
+from experiments.documents import choose
 from experiments.documents import run as runs
 from experiments.documents.blocks import (
     LONG,
@@ -422,6 +423,25 @@ def test_networks_of_other_settings_are_not_mixed(experiment: Experiment) -> Non
     path = experiment.work / "minilm/pair-0.pt"
     assert str(caught.value) == (f"{str(path)!r} was made with other settings\n"
                                  "hint: give another --work, or take its folder away")
+
+
+def test_settings_are_compared_on_one_encoder(experiment: Experiment, tmp_path: Path,
+                                              monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choose, "GRID", {"logicmp": ("weight", (0.1, 0.5))})
+    trained: dict[str, int] = {}
+    short = replace(experiment, settings=replace(TINY, epochs=1, row_epochs=1), results=tmp_path, work=tmp_path,
+                    progress=lambda what, done, total: trained.update({what: done}))
+    lines = choose.compare(short, [0, 1]).splitlines()
+    assert [line.split(" | ")[:2] for line in lines[2:]] == [
+        ["| Pair", ""], ["| Pair w/ LogicMP", "weight=0.1"], ["| Pair w/ LogicMP", "weight=0.5"]]
+    assert {"encoder, seed 1", "logicmp, seed 1 weight=0.1", "logicmp, seed 1 weight=0.5"} < set(trained)
+    one, other = (load_results(tmp_path / "held-out" / f"weight={weight}") for weight in (0.1, 0.5))
+    assert [r.settings["weight"] for r in one + other] == [0.1, 0.1, 0.5, 0.5]
+    assert all(r.weight == pytest.approx(r.settings["weight"], abs=0.02) for r in one + other)
+    # a second time nothing is trained
+    trained.clear()
+    assert choose.compare(short, [0, 1]).splitlines() == lines
+    assert not trained
 
 
 def test_the_layer_is_the_rule_as_text() -> None:
