@@ -193,3 +193,20 @@ def test_a_plan_that_depends_on_the_sizes_is_not_exported_with_open_ones() -> No
     n = torch.export.Dim("n", min=2)
     with pytest.raises(LogicMPError, match="depends on the sizes"):
         torch.export.export(layer, (unary,), dynamic_shapes=({"P": {}, "C": {1: n}},), strict=False)
+
+
+@pytest.mark.parametrize("rules", ["2 C(a,b) ^ C(b,c) => C(a,c)",
+                                   "label(token) in {A, B, C}\n1 label(i) in {A, B} => label(i+1) in {B, C}"])
+def test_inference_mode_before_training(rules: str) -> None:
+    logits = torch.randn(3, 3)
+
+    def gradient(layer: LogicMP) -> torch.Tensor:
+        x = logits.clone().requires_grad_()
+        layer(x).sum().backward()
+        assert x.grad is not None
+        return x.grad
+
+    layer = LogicMP(rules)
+    with torch.inference_mode():
+        layer(logits)
+    assert torch.equal(gradient(layer), gradient(LogicMP(rules)))

@@ -21,7 +21,7 @@ from torch import Tensor
 from ..parse.theory import Theory
 from ..plan.steps import At, Axis, Combine, Compare, Contract, Multiply, Others, Plan, Read, Scaled, Step, Weigh, inputs
 from .contract import MatrixProduct, SymmetricSquare, as_matrix_product, compile_contract, spread
-from .inputs import is_tracing
+from .inputs import Kept, is_tracing
 from .labels import Column, find_label_sets, spread_over_labels
 from .views import State, compare, is_whole, span, unview, view
 
@@ -36,7 +36,7 @@ class DenseExecutor:
     def __init__(self, plan: Plan, theory: Theory):
         self.plan = plan
         self.theory = theory
-        self._masks: dict[object, Tensor] = {}
+        self._masks = Kept()
         self.label_sets = find_label_sets(plan.steps, {p.name: len(p.labels or ()) for p in theory.predicates})
         self._receivers = {p.name: _Receiver(self, p.name) for p in theory.predicates}
         # a matrix product that only one message needs is made where it is added
@@ -170,14 +170,7 @@ class DenseExecutor:
         """Zero on the diagonals that a read excludes; a product, because it is faster than masked_fill."""
         like = state.like
         # by identity: a plan's reads live as long as the executor, and hashing one costs as much as the product
-        key = (id(read), like.device, like.dtype)
-        off = None if is_tracing() else self._masks.get(key)
-        if off is None:
-            off = like.new_ones(())
-            for i, j in read.apart:
-                off = off * (~compare(At(i, 0), At(j, 0), read.axes, state)).to(like.dtype)
-            if not is_tracing():
-                self._masks[key] = off
+        off = self._masks.get((id(read), like.device, like.dtype), partial(_off_diagonal, read, state))
         return x.mul_(off) if in_place and x.shape[1:] == off.shape[1:] else x * off
 
     # one function per step
@@ -266,6 +259,14 @@ class DenseExecutor:
     def _where_present(self, x: Tensor, step: Others, state: State) -> Tensor:
         present = self.present(step.axes[step.over], state)
         return x if present is None else x * spread(present, (step.over,), x.dim() - 1)
+
+
+def _off_diagonal(read: Read, state: State) -> Tensor:
+    """One where the indices that a read keeps apart differ."""
+    off = state.like.new_ones(())
+    for i, j in read.apart:
+        off = off * (~compare(At(i, 0), At(j, 0), read.axes, state)).to(off.dtype)
+    return off
 
 
 def _logs(x: Tensor) -> Tensor:

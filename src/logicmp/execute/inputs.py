@@ -10,7 +10,7 @@ Everything leaves here with exactly one batch dimension.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -42,6 +42,22 @@ class Inputs:
 def is_tracing() -> bool:
     """Whether the call is being compiled or exported: then nothing may depend on values."""
     return torch.compiler.is_compiling() or torch.compiler.is_exporting()
+
+
+class Kept:
+    """Tensors that are the same in every call, made when first needed."""
+
+    def __init__(self) -> None:
+        self._tensors: dict[object, Tensor] = {}
+
+    def get(self, key: object, make: Callable[[], Tensor]) -> Tensor:
+        if is_tracing():
+            return make()
+        if key not in self._tensors:
+            # a first call in inference mode must leave nothing that training cannot use
+            with torch.inference_mode(False):
+                self._tensors[key] = make()
+        return self._tensors[key]
 
 
 def read_inputs(theory: Theory, unary: Tensor | Mapping[str, Tensor], evidence: Mapping[str, Tensor] | None,

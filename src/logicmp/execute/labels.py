@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ..plan.steps import Read, Step
-from .inputs import is_tracing
+from .inputs import Kept
 from .views import State
 
 
@@ -26,17 +26,12 @@ class LabelSets:
     def __init__(self, sets: Iterable[frozenset[int]], n_labels: int):
         self.places = {labels: k for k, labels in enumerate(dict.fromkeys(sets))}
         self.members = [[float(label in labels) for label in range(n_labels)] for labels in self.places]
-        self._tensors: dict[object, Tensor] = {}
+        self._kept = Kept()
 
     def matrix(self, like: Tensor) -> Tensor:
         """[sets, labels]: one for each label in the set."""
-        key = (like.device, like.dtype)
-        found = None if is_tracing() else self._tensors.get(key)
-        if found is None:
-            found = torch.tensor(self.members, dtype=like.dtype, device=like.device)
-            if not is_tracing():
-                self._tensors[key] = found
-        return found
+        return self._kept.get((like.device, like.dtype),
+                              lambda: torch.tensor(self.members, dtype=like.dtype, device=like.device))
 
     def probability(self, read: Read, state: State) -> Tensor:
         """The probability that a label is in the set of a read, [batch, n_1, ..., n_k]."""
