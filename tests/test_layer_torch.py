@@ -210,3 +210,23 @@ def test_inference_mode_before_training(rules: str) -> None:
     with torch.inference_mode():
         layer(logits)
     assert torch.equal(gradient(layer), gradient(LogicMP(rules)))
+
+
+def test_function_transforms_give_what_autograd_gives() -> None:
+    torch.manual_seed(0)
+    layer = LogicMP("2 C(a,b) ^ C(b,c) => C(a,c)", dtype=torch.float64)
+    logits = torch.randn(4, 3, 3, dtype=torch.float64)
+    weights = {name: weight.detach() for name, weight in layer.named_parameters()}
+
+    def loss(weights: dict[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+        return torch.as_tensor(torch.func.functional_call(layer, weights, (x,)).square().sum())
+
+    # a gradient for each item of a batch, as in differentially private training
+    by_item = torch.func.vmap(torch.func.grad(loss), (None, 0))(weights, logits)["raw_weights.0"]
+    for x, found in zip(logits, by_item, strict=True):
+        expected, = torch.autograd.grad(layer(x).square().sum(), list(layer.parameters()))
+        assert torch.allclose(found, expected)
+    push = torch.randn(3, 3, dtype=torch.float64)
+    forward = torch.func.jvp(layer, (logits[0],), (push,))[1]
+    backward = torch.autograd.functional.jvp(layer, logits[0], push)[1]
+    assert torch.allclose(forward, backward)

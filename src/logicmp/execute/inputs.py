@@ -40,8 +40,9 @@ class Inputs:
 
 
 def is_tracing() -> bool:
-    """Whether the call is being compiled or exported: then nothing may depend on values."""
-    return torch.compiler.is_compiling() or torch.compiler.is_exporting()
+    """Whether the call is being compiled, exported or transformed (`torch.func`): then nothing may depend on values."""
+    return (torch.compiler.is_compiling() or torch.compiler.is_exporting()
+            or torch._C._are_functorch_transforms_active())
 
 
 class Kept:
