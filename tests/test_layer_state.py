@@ -225,5 +225,32 @@ def test_plans_are_kept_by_size() -> None:
     assert layer.executor({"thing": 3}) is not layer.executor({"thing": 4})
 
 
+@pytest.mark.parametrize("rules, reduce", [
+    ("C(a,b) ^ C(b,c) => C(a,c)", "sum"), ("C(a,b) ^ C(b,c) => C(a,c)", "mean"),
+    ("C(a,b) => C(b,a)\nEXIST b C(a,b) ^ a != b", "sum")])
+def test_sizes_near_each_other_share_a_plan_where_it_does_not_depend_on_them(rules: str, reduce: str) -> None:
+    torch.manual_seed(0)
+    layer = LogicMP(rules, reduce=reduce)
+    for n in range(32, 48):
+        logits = torch.randn(n, n).requires_grad_()
+        other = LogicMP(rules, reduce=reduce)
+        found, expected = layer(logits), other(logits)
+        torch.testing.assert_close(found, expected)
+        slopes = [torch.autograd.grad(result.sum(), logits)[0] for result in (found, expected)]
+        torch.testing.assert_close(*slopes)
+    # 32 to 35, ..., 44 to 47
+    assert len(layer._executors) == (4 if reduce == "sum" else 16)
+
+
+def test_a_layer_does_not_keep_plans_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("logicmp.layer.MAX_PLANS", 3)
+    layer = LogicMP("C(a,b) ^ C(b,c) => C(a,c)")
+    for n in range(2, 8):
+        layer(torch.zeros(n, n))
+    assert len(layer._executors) == 3
+    first = layer.executor({"thing": 7})
+    assert first is layer.executor({"thing": 7})
+
+
 def test_a_layer_prints_what_it_is() -> None:
     assert repr(LogicMP("C(a,b) ^ C(b,c) => C(a,c)")).startswith("LogicMP(\n  1 rules, iterations=5")

@@ -30,6 +30,9 @@ from .parse import Theory, parse_theory
 from .parse.files import write_whole
 from .plan import MAX_ELEMENTS, build_plan
 
+# how many plans a layer keeps
+MAX_PLANS = 256
+
 
 @dataclass(frozen=True)
 class Trace:
@@ -104,7 +107,8 @@ class LogicMP(nn.Module):
             "iterations": iterations, "damping": damping, "tolerance": tolerance, "learn_weights": learn_weights,
             "semantics": semantics, "reduce": reduce, "hard_weight": hard_weight, "positive_weights": positive_weights,
             "sizes": dict(sizes or {}), "max_elements": max_elements}
-        # plans by sizes and observed predicates, each made in the first call that needs it
+        # plans by sizes and observed predicates, each made in the first call that needs it and used for all sizes near
+        # its own, unless it depends on them
         self._executors: dict[Any, DenseExecutor] = {}
         known = self.theory.with_sizes(sizes or {})
         self.raw_weights = nn.ParameterList()
@@ -135,15 +139,22 @@ class LogicMP(nn.Module):
         # under export a size is a symbol: the plan is made for the example's size and runs at any
         is_open = any(isinstance(size, torch.SymInt) for size in sizes.values())
         sizes = {name: size.node.hint if isinstance(size, torch.SymInt) else size for name, size in sizes.items()}
-        key = (tuple(sorted(sizes.items())), tuple(sorted(observed)))
-        if key not in self._executors:
+        at, near = ((which, tuple((name, f(size)) for name, size in sorted(sizes.items())), tuple(sorted(observed)))
+                    for which, f in (("at", int), ("near", _about)))
+        executor = self._executors.get(near) or self._executors.get(at)
+        if executor is None:
             form = normalize(self.theory, self.options["semantics"], sizes)
             plan = build_plan(form, sizes, observed, self.options["max_elements"])
-            self._executors[key] = DenseExecutor(plan, self.theory)
-        if is_open and self._executors[key].plan.is_sized:
+            executor = DenseExecutor(plan, self.theory)
+            # how messages are averaged depends on which type is the largest
+            is_sized = plan.is_sized or self.options["reduce"] == "mean"
+            if len(self._executors) >= MAX_PLANS:
+                del self._executors[next(iter(self._executors))]
+            self._executors[at if is_sized else near] = executor
+        if is_open and executor.plan.is_sized:
             raise LogicMPError("the plan of these rules depends on the sizes: they cannot be left open in an export",
                                "export with fixed sizes, or raise max_elements if values were cut into pieces")
-        return self._executors[key]
+        return executor
 
     def _state(self, inputs: Inputs, executor: DenseExecutor, q: Mapping[str, Tensor]) -> State:
         state = State({**q, **inputs.observed}, [], inputs.sizes, inputs.masks)
@@ -397,6 +408,16 @@ class LogicMP(nn.Module):
 
     def extra_repr(self) -> str:
         return f"{len(self.theory.rules)} rules, iterations={self.options['iterations']}"
+
+
+def _about(size: int) -> int:
+    """A size with its four leading bits: what is best for it is good for all that have the same.
+
+    >>> [_about(size) for size in (15, 16, 17, 18, 512, 575, 576)]
+    [15, 16, 16, 18, 512, 512, 576]
+    """
+    shift = max(0, size.bit_length() - 4)
+    return size >> shift << shift
 
 
 def _product(values: Any) -> Any:

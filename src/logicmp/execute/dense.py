@@ -170,7 +170,7 @@ class DenseExecutor:
         """Zero on the diagonals that a read excludes; a product, because it is faster than masked_fill."""
         like = state.like
         # by identity: a plan's reads live as long as the executor, and hashing one costs as much as the product
-        off = self._masks.get((id(read), like.device, like.dtype), partial(_off_diagonal, read, state))
+        off = self._masks.get((id(read), like.device, like.dtype), state.sizes, partial(_off_diagonal, read, state))
         return x.mul_(off) if in_place and x.shape[1:] == off.shape[1:] else x * off
 
     # one function per step

@@ -46,19 +46,21 @@ def is_tracing() -> bool:
 
 
 class Kept:
-    """Tensors that are the same in every call, made when first needed."""
+    """Tensors that are the same in every call at the same sizes; of each, the last one is kept."""
 
     def __init__(self) -> None:
-        self._tensors: dict[object, Tensor] = {}
+        self._tensors: dict[object, tuple[object, Tensor]] = {}
 
-    def get(self, key: object, make: Callable[[], Tensor]) -> Tensor:
+    def get(self, key: object, sizes: object, make: Callable[[], Tensor]) -> Tensor:
         if is_tracing():
             return make()
-        if key not in self._tensors:
+        made_for, tensor = self._tensors.get(key, (None, None))
+        if tensor is None or made_for != sizes:
             # a first call in inference mode must leave nothing that training cannot use
             with torch.inference_mode(False):
-                self._tensors[key] = make()
-        return self._tensors[key]
+                tensor = make()
+            self._tensors[key] = sizes, tensor
+        return tensor
 
 
 def read_inputs(theory: Theory, unary: Tensor | Mapping[str, Tensor], evidence: Mapping[str, Tensor] | None,

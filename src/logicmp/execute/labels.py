@@ -30,7 +30,7 @@ class LabelSets:
 
     def matrix(self, like: Tensor) -> Tensor:
         """[sets, labels]: one for each label in the set."""
-        return self._kept.get((like.device, like.dtype),
+        return self._kept.get((like.device, like.dtype), (),
                               lambda: torch.tensor(self.members, dtype=like.dtype, device=like.device))
 
     def probability(self, read: Read, state: State) -> Tensor:
