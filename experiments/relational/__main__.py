@@ -53,6 +53,8 @@ def _parser() -> argparse.ArgumentParser:
     pick.add_argument("--method", required=True, choices=list(METHODS))
     pick.add_argument("--look-at", type=int, help="on how many of the other splits, the smallest first (default: all)")
     pick.add_argument("--seeds", type=int, default=1, help="the mean of so many decides (default: 1)")
+    pick.add_argument("--from-round", type=int, default=1, metavar="N",
+                      help="go on from what was chosen before, with this round of the grid (default: 1)")
     pick.set_defaults(run=_choose)
     table = commands.add_parser("table", parents=[shared], help="our numbers beside the paper's")
     table.set_defaults(run=_table)
@@ -78,7 +80,7 @@ def _run(chosen: argparse.Namespace) -> None:
 
 def _choose(chosen: argparse.Namespace) -> None:
     found = choose(chosen.data_set, chosen.method, Context(data=chosen.data), lambda text: print(text, flush=True),
-                   chosen.look_at, chosen.seeds)
+                   chosen.look_at, chosen.seeds, chosen.from_round)
     store(chosen.method, found)
     for name, entry in found.items():
         print(f"{name}: {entry['settings']}, {entry['auc_pr_of_others']:.3f} on the other splits")

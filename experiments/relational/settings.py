@@ -51,13 +51,15 @@ GRIDS: Mapping[str, tuple[Round, ...]] = {
                                   "iterations": (2, 5, 15), "reduce": ("sum", "mean")}),),
     "logicmp+weights": (Round("logicmp+weights", {"iterations": (1, 5), "positive": (1.0, 10.0)}),),
     # the teacher by its own output (of equals the one with the weights of the protocol), then the network, what it
-    # learns from and how many are averaged, and how long
+    # learns from and how many are averaged, how long it learns and from what else
     "logicmp+gnn": (
         Round("logicmp", {"reduce": ("sum", "mean"), "scale": (1.0, 0.1), "bias": (-1.5, -0.5), "damping": (0.5, 0.0)}),
         Round("logicmp+gnn", {"free": (True, False)}),
         # together: the mean of several networks can afford what leads one of them astray
         Round("logicmp+gnn", {"moved": (True, False), "networks": (1, 3)}),
-        Round("logicmp+gnn", {"steps": (60, 120)}),
+        Round("logicmp+gnn", {"steps": (60, 240), "rate": (2e-3, 1e-2)}),
+        # how much the facts count beside the teacher
+        Round("logicmp+gnn", {"fit": (0.1, 0.0)}),
     ),
 }
 # methods that learn from the labels of the other splits
@@ -80,7 +82,7 @@ def load_settings(split: str, method: str) -> dict[str, Any]:
 
 
 def choose(data_set: str, method: str, context: Context, say: Callable[[str], None] = lambda text: None,
-           look_at: int | None = None, seeds: int = 1) -> dict[str, dict[str, Any]]:
+           look_at: int | None = None, seeds: int = 1, from_round: int = 1) -> dict[str, dict[str, Any]]:
     """Try the grid on the splits of a data set; for each split keep what was best on the others.
 
     A method that learns from the other splits is tried for each split anew, and learns without that one.
@@ -88,6 +90,7 @@ def choose(data_set: str, method: str, context: Context, say: Callable[[str], No
     Args:
         look_at: on how many of the other splits, the smallest first; on all unless given.
         seeds: how many are tried, from that of the context on.
+        from_round: the rounds before it are not tried again; what was chosen then is gone on from.
     """
     names = split_names(data_set)
     splits = {name: load_split(name, context.data) for name in names}
@@ -108,8 +111,12 @@ def choose(data_set: str, method: str, context: Context, say: Callable[[str], No
 
     rounds = GRIDS.get(method, ())
     first = dict(FIXED.get(method, {})) | {axis: values[0] for r in rounds for axis, values in r.axes.items()}
-    best: dict[str, tuple[Settings, float]] = {name: (tuple(first.items()), 0.0) for name in names}
-    for r in rounds:
+    if from_round > 1:
+        chosen = {name: load_settings(name, method) for name in names}
+    else:
+        chosen = {name: {} for name in names}
+    best: dict[str, tuple[Settings, float]] = {name: (tuple({**first, **chosen[name]}.items()), 0.0) for name in names}
+    for r in rounds[from_round - 1 :]:
         stood = {name: dict(settings) for name, (settings, _) in best.items()}
         found: dict[str, float] = {}
         for varied in combinations(r.axes):
