@@ -142,7 +142,7 @@ def test_settings_come_from_the_other_splits(monkeypatch: pytest.MonkeyPatch) ->
         assert chosen[name]["settings"]["scale"] == best
 
 
-def test_a_round_goes_on_from_the_best_of_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_round_goes_on_from_the_best_of_the_one_before(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     made = {name: line_of(4, name) for name in ("made/a", "made/b")}
     seen = []
 
@@ -164,6 +164,12 @@ def test_a_round_goes_on_from_the_best_of_the_one_before(monkeypatch: pytest.Mon
     # four combinations with one method, two values of damping with the other, each once
     assert len(seen) == len(set(seen)) == 2 * 6
     assert ("gs", "made/a", 2.0, -1.0, 0.1) in seen
+    # the second round alone goes on from what was stored
+    monkeypatch.setattr(settings, "CHOSEN", tmp_path / "settings.json")
+    settings.store("gs", chosen)
+    seen.clear()
+    assert settings.choose("made", "gs", Context(), from_round=2) == chosen
+    assert {method for method, *_ in seen} == {"gs"} and len(seen) == 4
 
 
 def test_a_choice_may_look_at_the_smallest_splits_only(monkeypatch: pytest.MonkeyPatch) -> None:
