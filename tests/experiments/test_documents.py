@@ -135,7 +135,7 @@ def test_without_the_data_the_error_says_where_it_comes_from(capsys: pytest.Capt
     monkeypatch.delenv("LOGICMP_DATA", raising=False)
     origin = ("FUNSD is for research only: github guillaumejaume/FUNSD says where it is; put training_data and "
               "testing_data into FOLDER/funsd and give --data FOLDER, or set LOGICMP_DATA")
-    assert command.main(["run", "--method", "pair", "--work", str(tmp_path)]) == 1
+    assert command.main(["run", "--method", "pair", "--work", str(tmp_path), "--results", str(tmp_path)]) == 1
     assert capsys.readouterr().err == ("error: FUNSD is not there: neither --data nor LOGICMP_DATA is given\n"
                                        f"hint: {origin}\n")
     with pytest.raises(LogicMPError) as caught:
@@ -350,8 +350,9 @@ def test_every_row_is_trained_measured_and_stored(experiment: Experiment, capsys
     assert set(found) == set(ORDER)
     for name in (*ROWS, *DECODED):
         result = found[name]
-        # spans and tags have little time to learn here
-        assert result.full is not None and result.full > (60 if "pair" in name or "logicmp" in name else 5), name
+        # tags have little time to learn here, and spans, which start anew, none: they have a test of their own
+        least = -1 if name == "spanner" else 60 if "pair" in name or "logicmp" in name else 5
+        assert result.full is not None and result.full > least, name
         assert result.blocks[2] == sum(len(set(item.page.block.tolist())) for item in experiment.test_items)
         assert result.settings["dim"] == 24 and result.peak_memory > 0 and result.commit
     assert found["pair"].violated == found["pair"].violated_before
@@ -367,6 +368,13 @@ def test_every_row_is_trained_measured_and_stored(experiment: Experiment, capsys
     capsys.readouterr()
     run_all(experiment, ["pair"], [0])
     assert capsys.readouterr().err == "pair seed 0: there already\n"
+
+
+def test_spans_are_learned(experiment: Experiment) -> None:
+    longer = replace(experiment, settings=replace(TINY, row_epochs=20, row_rate=5e-3), tried="longer")
+    result = longer.run("spanner", 0)
+    assert result.full is not None and result.full > 50
+    assert result.violated is None
 
 
 def _compile_up_to_six(tokens: int, limit: float) -> runs.compile_row:
