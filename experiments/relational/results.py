@@ -133,7 +133,8 @@ def _minutes(results: list[Result]) -> str:
     if any(r.status not in ("done", "> cap") for r in results):
         return results[0].status
     if any(r.status == "> cap" for r in results):
-        expected = [r.expected for r in results if r.expected is not None]
+        # of a run that had its whole time the pace says less than that it was not done
+        expected = [r.expected for r in results if r.expected is not None and r.seconds < r.max_seconds]
         pace = f" (≈ {statistics.mean(expected) / 60:.0f})" if expected else ""
         return f"> {max(r.max_seconds for r in results) / 60:.0f}{pace}"
     return f"{statistics.mean(r.seconds for r in results) / 60:.2f}"
