@@ -2,8 +2,7 @@
 
     python -m experiments.documents choose --seeds 3
 
-Every seed has one encoder, trained without the held-out pages, and the settings part from there as the rows do. What is
-best in the mean of the seeds stands in `Settings`.
+Every seed has one encoder, trained without the held-out pages, and the settings part from there as the rows do.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ SYMMETRIC = f"symmetric C(thing, thing)\n{RULE}"
 
 @dataclass(frozen=True)
 class Settings:
-    """What was chosen on the held-out pages, the same for all seeds."""
+    """The same for all rows and seeds; `choose` compares some of them on held-out pages."""
 
     dim: int = 128
     layers: int = 3
