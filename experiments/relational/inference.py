@@ -26,12 +26,18 @@ def layer_for(world: World, context: Context, iterations: int) -> LogicMP:
 
 
 def run_logicmp(split: Split, context: Context) -> Tensor:
-    """A constant log-odds for every atom, all groundings, damped updates."""
+    """A constant log-odds for every atom, all groundings, damped updates.
+
+    With several lessons what comes out goes in again, as with a network that has learned all of it.
+    """
     # atoms the rules cannot tell apart must come out equal
     unary, evidence = split.world.tensors(torch.float64)
     layer = layer_for(split.world, context, context.get("iterations", 15)).double()
+    odds = {name: x + context.get("bias", -1.5) for name, x in unary.items()}
     with torch.no_grad():
-        return split.pick(layer.run({name: x + context.get("bias", -1.5) for name, x in unary.items()}, evidence))
+        for _ in range(context.get("lessons", 1)):
+            odds = layer.run(odds, evidence)
+    return split.pick(odds)
 
 
 class Pace:

@@ -9,7 +9,7 @@ The encoders alone are evaluated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -25,17 +25,22 @@ from .training import Context, descend
 
 
 def train_encoders(encoders: list[Encoder], split: Split, context: Context,
-                   loss_of: Callable[[dict[str, Tensor]], Tensor]) -> Tensor:
+                   loss_of: Callable[[dict[str, Tensor]], Tensor], lessons: Lessons | None = None) -> Tensor:
     """Descend on a loss of the log-odds of all atoms; the mean of the networks answers."""
     def losses() -> Iterator[Tensor]:
         for encoder in encoders:
             yield loss_of(encoder())
 
     def scores() -> Tensor:
-        return torch.stack([split.pick(encoder()) for encoder in encoders]).mean(0)
+        return split.pick(mean_odds(encoders))
 
-    return descend(nn.ModuleList(encoders), losses, split, scores, context, context.get("steps", 60),
-                   context.get("rate", 2e-3))
+    return descend(lessons or nn.ModuleList(encoders), losses, split, scores, context, context.get("steps", 60),
+                   context.get("rate", 2e-3), lessons)
+
+
+def mean_odds(encoders: Iterable[Encoder]) -> dict[str, Tensor]:
+    found = [encoder() for encoder in encoders]
+    return {name: torch.stack([odds[name] for odds in found]).mean(0) for name in found[0]}
 
 
 def make_encoders(kind: type[Encoder], split: Split, context: Context) -> list[Encoder]:
@@ -56,30 +61,55 @@ def _fit(split: Split) -> Callable[[Mapping[str, Tensor]], Tensor]:
     return loss
 
 
-def distilled(kind: type[Encoder]) -> Callable[[Split, Context], Tensor]:
-    """An encoder that is taught what five iterations of LogicMP give (App. "Details of Our Method")."""
-    def run(split: Split, context: Context) -> Tensor:
-        encoders = make_encoders(kind, split, context)
-        unary, evidence = split.world.tensors(torch.float32)
-        layer, fit = layer_for(split.world, context, context.get("iterations", 5)), _fit(split)
-        prior = {name: x + context.get("bias", -1.5) for name, x in unary.items()}
-        with torch.no_grad():
-            target, blank = layer.run(prior, evidence), layer.run(prior)
-        weights = {}
-        for name, x in target.items():
+class Lessons(nn.Module):
+    """What networks are taught: what LogicMP makes of what they say (App. "Details of Our Method").
+
+    Before the first lesson they have said nothing: LogicMP begins with a constant. What is taught is kept among the
+    buffers, so that a run that was stopped goes on with it.
+    """
+
+    def __init__(self, encoders: list[Encoder], split: Split, context: Context):
+        super().__init__()
+        self.encoders = nn.ModuleList(encoders)
+        self.unary, self.evidence = split.world.tensors(torch.float32)
+        self.layer = layer_for(split.world, context, context.get("iterations", 5))
+        self.bias, self.is_moved = context.get("bias", -1.5), context.get("moved", True)
+        self.n = context.get("lessons", 1)
+        for name, x in self.unary.items():
+            self.register_buffer(f"target {name}", torch.zeros_like(x))
+            self.register_buffer(f"weight {name}", torch.zeros_like(x))
+
+    @torch.no_grad()
+    def begin(self, lesson: int) -> None:
+        said = mean_odds(self.encoders) if lesson else {name: x + self.bias for name, x in self.unary.items()}
+        blank = self.layer.run(said)
+        for name, x in self.layer.run(said, self.evidence).items():
             # log-odds of one predicate are orders of magnitude larger than those of another
-            for encoder in encoders:
+            for encoder in self.encoders:
                 encoder.measure(name, x)
             # what the facts did not move teaches nothing: the encoder may say more of it than the rules can
             moved = (x - blank[name]).abs()
-            weights[name] = moved / moved.mean().clamp_min(1e-6) if context.get("moved", True) else torch.ones(())
+            self.get_buffer(f"target {name}").copy_(x)
+            self.get_buffer(f"weight {name}").copy_(moved / moved.mean().clamp_min(1e-6) if self.is_moved else 1.0)
+
+    def distance(self, logits: Mapping[str, Tensor]) -> Tensor:
+        """Of a network from what it is taught, in units of the spread of that."""
+        unit = self.encoders[0].unit
+        parts = [(self.get_buffer(f"weight {name}") * ((x - self.get_buffer(f"target {name}")) / unit(name)).square())
+                 for name, x in logits.items()]
+        return torch.stack([part.mean() for part in parts]).mean()
+
+
+def distilled(kind: type[Encoder]) -> Callable[[Split, Context], Tensor]:
+    """An encoder that is taught what five iterations of LogicMP give."""
+    def run(split: Split, context: Context) -> Tensor:
+        encoders = make_encoders(kind, split, context)
+        lessons, fit = Lessons(encoders, split, context), _fit(split)
 
         def loss(logits: dict[str, Tensor]) -> Tensor:
-            parts = [(weights[name] * ((logits[name] - x) / encoders[0].unit(name)).square()).mean()
-                     for name, x in target.items()]
-            return torch.stack(parts).mean() + context.get("fit", 0.1) * fit(logits)
+            return lessons.distance(logits) + context.get("fit", 0.1) * fit(logits)
 
-        return train_encoders(encoders, split, context, loss)
+        return train_encoders(encoders, split, context, loss, lessons)
 
     return run
 

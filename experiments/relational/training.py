@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from sklearn.metrics import average_precision_score
@@ -54,6 +55,8 @@ class Context:
     # (seconds, average precision of the split's queries): for the learning curves, and read by nothing else
     curve: list[tuple[float, float]] = field(default_factory=list)
     is_cut_short: bool = False
+    # that of the last step of training
+    loss: float = math.nan
     started: float = field(default_factory=time.monotonic)
 
     def get(self, name: str, default: Any) -> Any:
@@ -68,16 +71,26 @@ class Context:
         self.curve.append((round(self.seconds, 2), round(average_precision(split, scores), 4)))
 
 
+class Taught(Protocol):
+    """Training whose aim changes: in `n` lessons, each of which is told that it begins."""
+
+    n: int
+
+    def begin(self, lesson: int) -> None: ...
+
+
 def descend(module: nn.Module, losses: Callable[[], Iterable[Tensor]], split: Split, scores: Callable[[], Tensor],
-            context: Context, steps: int, rate: float) -> Tensor:
+            context: Context, steps: int, rate: float, lessons: Taught | None = None) -> Tensor:
     """Adam with a cosine schedule on a sum of losses, and the scores of the split's queries at the end.
 
     Args:
         losses: made one after the other, each with its gradient, so that only one graph is held.
         scores: of the queries, for the curve and the end.
+        steps: shared by the lessons, where there are several.
     """
-    optimizer = torch.optim.Adam(module.parameters(), lr=rate)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
+    each = steps if lessons is None else steps // lessons.n
+    optimizer = torch.optim.Adam(module.parameters(), lr=rate, fused=True)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, each)
     first = 0
     # a checkpoint of other settings, or of another version of the network, is not gone on with
     belongs_to = {"settings": dict(context.settings), "steps": steps, "rate": rate,
@@ -94,9 +107,13 @@ def descend(module: nn.Module, losses: Callable[[], Iterable[Tensor]], split: Sp
         context.started -= stood["seconds"]
         first = stood["step"]
     for step in range(first, steps):
+        if lessons is not None and step % each == 0 and step // each < lessons.n:
+            lessons.begin(step // each)
         optimizer.zero_grad()
+        context.loss = 0.0
         for loss in losses():
             loss.backward()
+            context.loss += loss.item()
         nn.utils.clip_grad_norm_(module.parameters(), 1.0)
         optimizer.step()
         schedule.step()

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import signal
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -15,7 +17,10 @@ from experiments.relational import __main__ as command
 from experiments.relational import data as data_sets
 from experiments.relational import run, settings, weights
 from experiments.relational.data import Split, build_split, others
+from experiments.relational.encoders import Embedding
+from experiments.relational.inference import layer_for
 from experiments.relational.methods import CLASSICAL, METHODS, run_method
+from experiments.relational.networks import Lessons
 from experiments.relational.results import Result, as_table, load_results
 from experiments.relational.settings import Round
 from experiments.relational.training import Context, average_precision
@@ -100,6 +105,42 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(
     run_method("gs", split, fresh)
     assert len(fresh.curve) == 12
     assert "kept.pt is of other settings: starting anew" in capsys.readouterr().err
+
+
+def test_lessons_go_on_where_they_were(split: Split, tmp_path: Path) -> None:
+    def context(stop_at: int = 0, kept: str = "kept.pt") -> Context:
+        def progress(what: str, done: int, total: int) -> None:
+            if done == stop_at:
+                raise KeyboardInterrupt
+
+        return Context(settings={"steps": 12, "dim": 8, "lessons": 3}, progress=progress,
+                       checkpoint=Checkpoint(tmp_path / kept, every=0))
+
+    whole = run_method("logicmp+gnn", split, context(kept="other.pt"))
+    # in the middle of the second lesson: what is taught came from networks that have moved on since
+    with pytest.raises(KeyboardInterrupt):
+        run_method("logicmp+gnn", split, context(stop_at=7))
+    assert torch.equal(run_method("logicmp+gnn", split, context()), whole)
+
+
+def test_a_lesson_is_what_the_rules_make_of_what_the_networks_say(split: Split) -> None:
+    context = Context(settings={"iterations": 2, "bias": -1.0, "dim": 8, "moved": False})
+    encoders = [Embedding(split.world, 8) for _ in range(2)]
+    lessons = Lessons(encoders, split, context)
+    layer = layer_for(split.world, context, 2)
+    unary, evidence = split.world.tensors(torch.float32)
+    for lesson in range(2):
+        with torch.no_grad():
+            said = {name: x - 1.0 for name, x in unary.items()}
+            if lesson:
+                said = {name: (encoders[0]()[name] + encoders[1]()[name]) / 2 for name in unary}
+            expected = layer.run(said, evidence)
+        lessons.begin(lesson)
+        assert lessons.distance(expected) == 0
+        for name, x in expected.items():
+            # of one predicate, one spread away
+            moved = {**expected, name: x + x.std()}
+            assert lessons.distance(moved).item() == pytest.approx(1 / len(expected), rel=1e-3)
 
 
 def test_a_file_that_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
@@ -206,6 +247,35 @@ def test_a_choice_may_take_the_mean_of_seeds(monkeypatch: pytest.MonkeyPatch) ->
     assert settings.choose("made", "gs", Context())["made/a"]["settings"]["networks"] == 1
     assert settings.choose("made", "gs", Context(), seeds=2)["made/a"]["settings"]["networks"] == 3
     assert seen[-4:] == [("made/b", 0), ("made/b", 1), ("made/a", 0), ("made/a", 1)]
+
+
+def test_a_round_by_loss_looks_at_no_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = {name: line_of(n, name) for name, n in (("made/a", 4), ("made/b", 6))}
+    blind = {name: replace(split, queries={p: replace(q, truth=np.zeros_like(q.truth))
+                                           for p, q in split.queries.items()}) for name, split in made.items()}
+    rates = (1e-4, 3e-2)
+    losses: dict[tuple[str, float], float] = {}
+
+    def run(method: str, split: Split, context: Context) -> torch.Tensor:
+        scores = run_method(method, split, context)
+        losses[split.name, context.settings["rate"]] = context.loss
+        return scores
+
+    monkeypatch.setitem(data_sets.SPLITS, "made", ("a", "b"))
+    monkeypatch.setattr(settings, "run_method", run)
+    monkeypatch.setattr(settings, "GRIDS", {"logicmp+gnn": (Round("logicmp+gnn", {"rate": rates}, is_by_loss=True),)})
+    monkeypatch.setattr(settings, "FIXED", {"logicmp+gnn": {"steps": 20, "dim": 8}})
+    found = []
+    for splits in (made, blind):
+        monkeypatch.setattr(settings, "load_split", lambda name, data, splits=splits: splits[name])
+        with warnings.catch_warnings():
+            # average precision without a single true query
+            warnings.simplefilter("ignore")
+            found.append(settings.choose("made", "logicmp+gnn", Context()))
+    assert found[0] == found[1]
+    for name in made:
+        assert losses[name, 3e-2] < losses[name, 1e-4]
+        assert found[0][name]["settings"]["rate"] == 3e-2
 
 
 def test_learning_for_a_choice_leaves_the_split_out(monkeypatch: pytest.MonkeyPatch) -> None:
