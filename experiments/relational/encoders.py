@@ -76,9 +76,6 @@ class Encoder(nn.Module):
         self.read_out[name].zero = log_odds.mean()
         self.read_out[name].unit = log_odds.std().clamp_min(0.1)
 
-    def unit(self, name: str) -> Tensor:
-        return self.read_out[name].unit
-
     def vectors(self) -> dict[str, Tensor]:
         return {t: x.expand(self.sizes[t], -1) for t, x in self.free.items()}
 

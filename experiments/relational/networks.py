@@ -89,15 +89,16 @@ class Lessons(nn.Module):
                 encoder.measure(name, x)
             # what the facts did not move teaches nothing: the encoder may say more of it than the rules can
             moved = (x - blank[name]).abs()
+            weight = moved / moved.sum() if self.is_moved and moved.any() else torch.full_like(x, 1 / x.numel())
+            spread = (weight * (x - (weight * x).sum()).square()).sum()
             self.get_buffer(f"target {name}").copy_(x)
-            self.get_buffer(f"weight {name}").copy_(moved / moved.mean().clamp_min(1e-6) if self.is_moved else 1.0)
+            self.get_buffer(f"weight {name}").copy_(weight / spread.clamp_min(0.01))
 
     def distance(self, logits: Mapping[str, Tensor]) -> Tensor:
-        """Of a network from what it is taught, in units of the spread of that."""
-        unit = self.encoders[0].unit
-        parts = [(self.get_buffer(f"weight {name}") * ((x - self.get_buffer(f"target {name}")) / unit(name)).square())
-                 for name, x in logits.items()]
-        return torch.stack([part.mean() for part in parts]).mean()
+        """The share of what is taught that a network misses: 1 if it gives all atoms of a predicate their mean."""
+        missed = [(self.get_buffer(f"weight {name}") * (x - self.get_buffer(f"target {name}")).square()).sum()
+                  for name, x in logits.items()]
+        return torch.stack(missed).mean()
 
 
 def distilled(kind: type[Encoder]) -> Callable[[Split, Context], Tensor]:

@@ -70,7 +70,7 @@ GRIDS: Mapping[str, tuple[Round, ...]] = {
     "logicmp+gnn": (
         Round("logicmp", {"scale": (1.0, 0.03, 0.1, 0.3, 3.0), "bias": (-1.5, -3.0, -0.5, 0.0),
                           "reduce": ("sum", "mean"), "damping": (0.5, 0.0), "lessons": (1, 3)}),
-        Round("logicmp+gnn", {"rate": (5e-3, 1e-2, 2e-2, 4e-2)}, is_by_loss=True),
+        Round("logicmp+gnn", {"rate": (1e-2, 5e-3, 2e-2)}, is_by_loss=True),
         Round("logicmp+gnn", {"free": (True, False)}),
         # together: the mean of several networks can afford what leads one of them astray
         Round("logicmp+gnn", {"moved": (True, False), "networks": (1, 3)}),
