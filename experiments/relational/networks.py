@@ -90,7 +90,7 @@ class Lessons(nn.Module):
             # what the facts did not move teaches nothing: the encoder may say more of it than the rules can
             moved = (x - blank[name]).abs()
             weight = moved / moved.sum() if self.is_moved and moved.any() else torch.full_like(x, 1 / x.numel())
-            spread = (weight * (x - (weight * x).sum()).square()).sum()
+            spread = (weight * (x - x.mean()).square()).sum()
             self.get_buffer(f"target {name}").copy_(x)
             self.get_buffer(f"weight {name}").copy_(weight / spread.clamp_min(0.01))
 

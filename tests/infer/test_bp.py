@@ -14,12 +14,23 @@ from method_battery import FACTS, SMOKERS, MethodBattery
 
 from logicmp import LogicMPError, infer, load_facts, load_theory, parse_facts, parse_theory
 from logicmp.ground import build_network, build_world
-from logicmp.infer.factor_graph import build_graph, propagate
+from logicmp.infer.factor_graph import build_graph, number_rows, propagate
 from logicmp.infer.messages import log_both, log_cost, log_sums_of_others
 
 
 class TestBeliefPropagation(MethodBattery):
     method, tolerance = "bp", 1e-6
+
+
+@given(st.integers(0, 2**32), st.integers(0, 30))
+def test_equal_rows_get_equal_numbers_in_the_order_of_their_values(seed: int, n: int) -> None:
+    rng = np.random.default_rng(seed)
+    kinds = [rng.integers(-3, 4, n), rng.integers(0, 2, n).astype(bool), rng.choice([0.5, -np.inf, 2.0], n),
+             rng.choice(rng.integers(2**64, size=4, dtype=np.uint64), n), rng.choice([-2**62, 0, 2**62], n)]
+    columns = [kinds[k] for k in rng.integers(len(kinds), size=rng.integers(1, 6))]
+    rows = list(zip(*(column.tolist() for column in columns), strict=True))
+    known = sorted(set(rows))
+    assert number_rows(*columns).tolist() == [known.index(row) for row in rows]
 
 
 def random_tree(rng: random.Random, n: int) -> str:
