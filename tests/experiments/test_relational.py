@@ -213,7 +213,8 @@ def test_a_round_goes_on_from_the_best_of_the_one_before(monkeypatch: pytest.Mon
     monkeypatch.setattr(settings, "GRIDS", {"gs": rounds})
     monkeypatch.setattr(settings, "FIXED", {})
     chosen = settings.choose("made", "gs", Context())
-    assert chosen["made/a"] == {"settings": {"scale": 2.0, "bias": -1.0, "damping": 0.5}, "auc_pr_of_others": 1.0}
+    assert chosen["made/a"] == {"settings": {"steps": 60, "scale": 2.0, "bias": -1.0, "damping": 0.5},
+                                "auc_pr_of_others": 1.0}
     # four combinations with one method, two values of damping with the other, each once
     assert len(seen) == len(set(seen)) == 2 * 6
     assert ("gs", "made/a", 2.0, -1.0, 0.1) in seen
