@@ -38,9 +38,10 @@ if TYPE_CHECKING:
 BLACK, ORANGE, SKY, GREEN, BLUE, RED, PURPLE = ("#000000", "#e69f00", "#56b4e9", "#009e73", "#0072b2", "#d55e00",
                                                 "#cc79a7")
 STYLES: Mapping[str, tuple[str, str]] = {
-    "logicmp": (BLACK, "*"), "logicmp+weights": (RED, "o"), "logicmp+embedding": (SKY, "o"), "logicmp+gnn": (BLUE, "o"),
-    "gs": (GREEN, "o"), "expressgnn": (ORANGE, "o"), "gibbs": (PURPLE, "s"), "mc-sat": (PURPLE, "^"),
-    "bp": (ORANGE, "D"), "lifted-bp": (SKY, "v"), "hl-mrf": (GREEN, "P"),
+    "logicmp": (BLACK, "*"), "logicmp+lessons": (BLACK, "d"), "logicmp+weights": (RED, "o"),
+    "logicmp+embedding": (SKY, "o"), "logicmp+gnn": (BLUE, "o"), "gs": (GREEN, "o"), "expressgnn": (ORANGE, "o"),
+    "gibbs": (PURPLE, "s"), "mc-sat": (PURPLE, "^"), "bp": (ORANGE, "D"), "lifted-bp": (SKY, "v"),
+    "hl-mrf": (GREEN, "P"),
 }
 SPLIT_COLOURS = (ORANGE, SKY, GREEN, BLUE, RED)
 TITLES = {"kinship": "Kinship", "uw_cse": "UW-CSE", "cora": "Cora"}

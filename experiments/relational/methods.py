@@ -1,6 +1,7 @@
 """Every row of the table: a function from a split to the log-odds of its queries.
 
     logicmp             inference alone                                                     inference.py
+    logicmp+lessons     the same, going on from its own output: what a network that learns all of it would say
     logicmp+weights     weights learned on the other splits                                 weights.py
     logicmp+embedding   a vector per constant, taught by LogicMP's output                   networks.py
     logicmp+gnn         a graph network, taught the same way
@@ -29,6 +30,7 @@ from .weights import run_weights
 CLASSICAL = ("gibbs", "mc-sat", "bp", "lifted-bp", "hl-mrf")
 METHODS: dict[str, Callable[[Split, Context], Tensor]] = {
     "logicmp": run_logicmp,
+    "logicmp+lessons": run_logicmp,
     "logicmp+weights": run_weights,
     "logicmp+embedding": distilled(Embedding),
     "logicmp+gnn": distilled(Graph),
@@ -37,7 +39,7 @@ METHODS: dict[str, Callable[[Split, Context], Tensor]] = {
     **{name: classical(name) for name in CLASSICAL},
 }
 # the same whatever the seed
-DETERMINISTIC = ("logicmp", "logicmp+weights", "bp", "lifted-bp", "hl-mrf")
+DETERMINISTIC = ("logicmp", "logicmp+lessons", "logicmp+weights", "bp", "lifted-bp", "hl-mrf")
 
 
 def run_method(name: str, split: Split, context: Context) -> Tensor:

@@ -88,6 +88,9 @@ def combinations(axes: Mapping[str, tuple[Any, ...]]) -> Iterator[dict[str, Any]
 def load_settings(split: str, method: str) -> dict[str, Any]:
     """What was chosen for a split, or what is fixed."""
     stored = json.loads(CHOSEN.read_text()) if CHOSEN.exists() else {}
+    if method == "logicmp+lessons":
+        # the teacher of the networks, and nothing else
+        return load_settings(split, "logicmp+gnn")
     if method == "logicmp+embedding":
         # taught the same way; a free vector for each constant is what it is, and the released code has one network
         chosen = load_settings(split, "logicmp+gnn")
