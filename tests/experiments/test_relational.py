@@ -82,45 +82,39 @@ def test_the_same_seed_gives_the_same_scores(split: Split) -> None:
     assert torch.equal(one, two)
 
 
+def twelve_steps(folder: Path, stop_at: int = 0, kept: str = "kept.pt") -> Context:
+    """Of three lessons, where there are lessons; interrupted at one of the steps."""
+    def progress(what: str, done: int, total: int) -> None:
+        if done == stop_at:
+            raise KeyboardInterrupt
+
+    return Context(settings={"steps": 12, "dim": 8, "lessons": 3}, progress=progress,
+                   checkpoint=Checkpoint(folder / kept, every=0))
+
+
 def test_a_run_that_was_stopped_goes_on_where_it_was(
         split: Split, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def context(stop_at: int = 0, kept: str = "kept.pt") -> Context:
-        def progress(what: str, done: int, total: int) -> None:
-            if done == stop_at:
-                raise KeyboardInterrupt
-
-        return Context(settings={"steps": 12, "dim": 8}, progress=progress,
-                       checkpoint=Checkpoint(tmp_path / kept, every=0))
-
     # sampling goes on with the same random numbers
-    whole = run_method("gs", split, context(kept="other.pt"))
+    whole = run_method("gs", split, twelve_steps(tmp_path, kept="other.pt"))
     with pytest.raises(KeyboardInterrupt):
-        run_method("gs", split, context(stop_at=7))
+        run_method("gs", split, twelve_steps(tmp_path, stop_at=7))
     assert (tmp_path / "kept.pt").exists()
-    resumed = context()
+    resumed = twelve_steps(tmp_path)
     assert torch.equal(run_method("gs", split, resumed), whole)
     assert len(resumed.curve) == 13
     # the checkpoint is that of 12 steps
-    fresh = replace(context(), settings={"steps": 11, "dim": 8}, curve=[])
+    fresh = replace(twelve_steps(tmp_path), settings={"steps": 11, "dim": 8}, curve=[])
     run_method("gs", split, fresh)
     assert len(fresh.curve) == 12
     assert "kept.pt is of other settings: starting anew" in capsys.readouterr().err
 
 
 def test_lessons_go_on_where_they_were(split: Split, tmp_path: Path) -> None:
-    def context(stop_at: int = 0, kept: str = "kept.pt") -> Context:
-        def progress(what: str, done: int, total: int) -> None:
-            if done == stop_at:
-                raise KeyboardInterrupt
-
-        return Context(settings={"steps": 12, "dim": 8, "lessons": 3}, progress=progress,
-                       checkpoint=Checkpoint(tmp_path / kept, every=0))
-
-    whole = run_method("logicmp+gnn", split, context(kept="other.pt"))
+    whole = run_method("logicmp+gnn", split, twelve_steps(tmp_path, kept="other.pt"))
     # in the middle of the second lesson: what is taught came from networks that have moved on since
     with pytest.raises(KeyboardInterrupt):
-        run_method("logicmp+gnn", split, context(stop_at=7))
-    assert torch.equal(run_method("logicmp+gnn", split, context()), whole)
+        run_method("logicmp+gnn", split, twelve_steps(tmp_path, stop_at=7))
+    assert torch.equal(run_method("logicmp+gnn", split, twelve_steps(tmp_path)), whole)
 
 
 def test_a_lesson_is_what_the_rules_make_of_what_the_networks_say(split: Split) -> None:
