@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -159,7 +160,7 @@ class RuleHead(Head):
 
     def train(self, mode: bool = True) -> RuleHead:
         for layer in (self.layer, self.without_list):
-            layer.options["iterations"] = self.iterations if mode else self.settled
+            layer.options = replace(layer.options, iterations=self.iterations if mode else self.settled)
         return super().train(mode)
 
     def given(self, logits: Tensor, batch: Batch) -> tuple[LogicMP, Tensor, dict[str, Tensor]]:

@@ -130,7 +130,7 @@ def test_a_file_of_something_else_is_an_error(tmp_path: Path) -> None:
     save_file({"x": torch.zeros(2)}, path)
     with pytest.raises(LogicMPError) as caught:
         LogicMP.load(path)
-    assert str(caught.value) == f"{str(path)!r} is not a saved layer: it holds no theory"
+    assert str(caught.value) == f"{str(path)!r} is not a saved layer: it contains no theory"
 
 
 @pytest.mark.parametrize("weights", [

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from logicmp import CostError, Plan, Theory, build_plan, normalize_theory, oracle, parse_theory
-from logicmp.execute.state import State
+from logicmp.execute.state import Call
 from logicmp.normalize.build import SEMANTICS
 from logicmp.plan.build import MAX_ELEMENTS
 from logicmp.testing.random_models import Model, models
@@ -72,9 +72,15 @@ class ExecutorBattery:
     def make(self, plan: Plan, theory: Theory) -> Any:
         raise NotImplementedError
 
-    def state(self, q: Mapping[str, Tensor], weights: list[Tensor], sizes: Mapping[str, int]) -> Any:
-        """What `make`'s executor runs on; all tensors have one batch dimension."""
-        return State(dict(q), weights, dict(sizes))
+    def call(self, q: Mapping[str, Tensor], weights: list[Tensor], sizes: Mapping[str, int],
+             observed: Collection[str] = ()) -> Call:
+        """A call of the executor; all tensors have one batch dimension."""
+        return Call(weights, dict(sizes), next(iter(q.values())), observed={name: q[name] for name in observed})
+
+    def counts(self, executor: Any, q: Mapping[str, Tensor], weights: list[Tensor], sizes: Mapping[str, int],
+               weighted: bool = False) -> Tensor:
+        found: Tensor = executor.counts(q, self.call(q, weights, sizes), weighted)
+        return found
 
     def executor(self, theory: Theory, sizes: Mapping[str, int], semantics: str = "exact",
                  observed: Collection[str] = (), max_elements: int = MAX_ELEMENTS) -> Any:
@@ -89,10 +95,10 @@ class ExecutorBattery:
             assume(False)
 
     def messages(self, executor: Any, q: Mapping[str, Tensor], weights: list[Tensor], sizes: Mapping[str, int],
-                 only: Collection[str] | None = None) -> dict[str, Tensor]:
-        state = self.state(q, weights, sizes)
-        names = list(q if only is None else only)
-        found: dict[str, Tensor] = executor.messages(state, executor.constants(state), names)
+                 observed: Collection[str] = ()) -> dict[str, Tensor]:
+        call = self.call(q, weights, sizes, observed)
+        latent = {name: x for name, x in q.items() if name not in observed}
+        found: dict[str, Tensor] = executor.messages(latent, call, executor.constants(call))
         return found
 
     # the oracle
@@ -103,9 +109,9 @@ class ExecutorBattery:
     def test_counts_are_the_oracles(self, semantics: str, model: Model) -> None:
         executor = self.planned(model, semantics)
         weights = weights_of(model.theory, model.sizes)
-        state = self.state({name: q.unsqueeze(0) for name, q in model.q.items()}, weights, model.sizes)
+        q = {name: tensor.unsqueeze(0) for name, tensor in model.q.items()}
         want = oracle.expected_violations(model.theory, model.q, sizes=model.sizes, semantics=semantics)
-        close(executor.counts(state)[0], want)
+        close(self.counts(executor, q, weights, model.sizes)[0], want)
 
     @each_semantics
     @checked
@@ -114,7 +120,7 @@ class ExecutorBattery:
         executor = self.planned(model, semantics)
         weights = weights_of(model.theory, model.sizes)
         q = {name: tensor.unsqueeze(0).requires_grad_() for name, tensor in model.q.items()}
-        energy = executor.counts(self.state(q, weights, model.sizes), True).sum()
+        energy = self.counts(executor, q, weights, model.sizes, True).sum()
         messages = self.messages(executor, q, weights, model.sizes)
         gradients: Sequence[Tensor] = [torch.zeros_like(x) for x in q.values()]
         if energy.requires_grad:
@@ -136,12 +142,12 @@ class ExecutorBattery:
         q = {name: tensor.unsqueeze(0) for name, tensor in model.q.items()}
         weights = weights_of(model.theory, model.sizes)
         plain, folded = self.planned(model, semantics), self.planned(model, semantics, observed)
-        latent = [name for name in q if name not in observed]
-        got = self.messages(folded, q, weights, model.sizes, latent)
-        want = self.messages(plain, q, weights, model.sizes, latent)
-        for name in latent:
-            close(got[name], want[name])
-        close(folded.counts(self.state(q, weights, model.sizes)), plain.counts(self.state(q, weights, model.sizes)))
+        got = self.messages(folded, q, weights, model.sizes, observed)
+        want = self.messages(plain, q, weights, model.sizes)
+        assert got.keys() == q.keys() - set(observed)
+        for name, message in got.items():
+            close(message, want[name])
+        close(self.counts(folded, q, weights, model.sizes), self.counts(plain, q, weights, model.sizes))
 
     @each_semantics
     @checked
@@ -153,12 +159,12 @@ class ExecutorBattery:
                  for f in (torch.clone, torch.square, torch.zeros_like)]
         together = {name: torch.cat([item[name] for item in items]) for name in model.q}
         messages = self.messages(executor, together, weights, model.sizes)
-        counts = executor.counts(self.state(together, weights, model.sizes))
+        counts = self.counts(executor, together, weights, model.sizes)
         for k, item in enumerate(items):
             alone = self.messages(executor, item, weights, model.sizes)
             for name in alone:
                 close(messages[name][k], alone[name][0])
-            close(counts[k], executor.counts(self.state(item, weights, model.sizes))[0])
+            close(counts[k], self.counts(executor, item, weights, model.sizes)[0])
 
     @each_semantics
     @checked
@@ -190,8 +196,8 @@ class ExecutorBattery:
         for name in want:
             close(got[name], want[name])
         for weighted in (False, True):
-            close(other.counts(self.state(q, weights, sizes), weighted),
-                  one.counts(self.state(q, weights, sizes), weighted))
+            close(self.counts(other, q, weights, sizes, weighted),
+                  self.counts(one, q, weights, sizes, weighted))
 
     # shapes at the edge
 
@@ -200,7 +206,7 @@ class ExecutorBattery:
         executor = self.executor(theory, sizes)
         q = {"C": torch.zeros(0, 3, 3, dtype=torch.float64)}
         assert self.messages(executor, q, weights_of(theory, sizes), sizes)["C"].shape == (0, 3, 3)
-        assert executor.counts(self.state(q, weights_of(theory, sizes), sizes)).shape == (0, 1)
+        assert self.counts(executor, q, weights_of(theory, sizes), sizes).shape == (0, 1)
 
     @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
     def test_the_dtype_of_the_marginals_stays(self, dtype: torch.dtype) -> None:
@@ -209,4 +215,4 @@ class ExecutorBattery:
         q = {name: x.to(dtype) for name, x in random_q(theory, sizes).items()}
         weights = [w.to(dtype) for w in weights_of(theory, sizes)]
         assert self.messages(executor, q, weights, sizes)["C"].dtype == dtype
-        assert executor.counts(self.state(q, weights, sizes)).dtype == dtype
+        assert self.counts(executor, q, weights, sizes).dtype == dtype
