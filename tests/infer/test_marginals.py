@@ -9,7 +9,7 @@ import pytest
 from method_battery import FACTS, SMOKERS
 from published import published
 
-from logicmp import Evidence, LogicMPError, Theory, infer, load_theory, parse_facts, parse_theory
+from logicmp import LogicMPError, infer, load_facts, load_theory, parse_facts, parse_theory
 from logicmp.infer.base import as_probability, log_odds_of
 
 
@@ -59,12 +59,12 @@ def test_without_a_query_every_open_predicate_is_answered() -> None:
     assert list(infer(SMOKERS, "Friends(Anna, Bob)\nSmokes(Carl)")) == [f"Cancer({p})" for p in ("Anna", "Bob", "Carl")]
 
 
-def test_files_are_read_by_the_classes(tmp_path: Path) -> None:
+def test_several_files_are_one_database(tmp_path: Path) -> None:
     (tmp_path / "rules.mln").write_text(SMOKERS)
     (tmp_path / "one.db").write_text("Friends(Anna, Bob)")
     (tmp_path / "two.db").write_text("Smokes(Anna)")
-    theory = Theory.from_file(tmp_path / "rules.mln")
-    evidence = Evidence.from_file([tmp_path / "one.db", tmp_path / "two.db"], theory)
+    theory = load_theory(tmp_path / "rules.mln")
+    evidence = load_facts([tmp_path / "one.db", tmp_path / "two.db"], theory)
     assert infer(theory, evidence, "Smokes")["Smokes(Anna)"] == 1
 
 
@@ -73,7 +73,7 @@ def test_evidence_of_another_theory_is_refused() -> None:
     with pytest.raises(LogicMPError) as caught:
         infer(SMOKERS, parse_facts("S(A)", other))
     assert str(caught.value) == ("the evidence was read for another theory\nhint: read it with "
-                                 "Evidence.from_file(path, theory)")
+                                 "load_facts(path, theory)")
 
 
 @pytest.mark.parametrize("options, message", [

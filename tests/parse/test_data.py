@@ -40,7 +40,7 @@ def test_undeclared_predicate_is_refused_with_its_line(data: Path) -> None:
     assert error.value.message == "predicate 'publication' is used but not declared"
     assert error.value.span is not None
     assert (error.value.span.line, error.value.span.column) == (27, 8)
-    assert error.value.hint == "declared predicates: advisedBy, hasPosition, inPhase, professor, student"
+    assert error.value.hint == "declare it: publication(thing, person)"
 
 
 def test_every_split_has_the_rules_of_the_readme(data: Path) -> None:

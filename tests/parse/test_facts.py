@@ -133,7 +133,7 @@ def test_error_in_a_file_names_it(tmp_path: Path) -> None:
     path = tmp_path / "people.db"
     path.write_bytes(b"Smokes(Anna)\r\n\tSmoks(Bob)\r\n")
     with pytest.raises(LogicMPError) as error:
-        Evidence.from_file(path, THEORY)
+        load_facts(path, THEORY)
     assert str(error.value) == f"""\
 predicate 'Smoks' is used but not declared
  --> {path}:2:2

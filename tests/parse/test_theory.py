@@ -171,7 +171,7 @@ def test_folder_of_expressgnn(tmp_path: Path) -> None:
     (tmp_path / "predicates").write_text("smokes(person)\n\nfriend(person, person)\n")
     (tmp_path / "rules").write_text("1.0 !smokes(a) v !friend(a,b) v smokes(b)\n\n1.0 !friend(Anna,a) v smokes(a)\n")
     (tmp_path / "facts").write_text("smokes(Anna)\n")
-    assert str(Theory.from_file(tmp_path)) == (
+    assert str(load_theory(tmp_path)) == (
         "smokes(person)\nfriend(person, person)\n\n"
         "1 !smokes(a) v !friend(a, b) v smokes(b)\n1 !friend(Anna, a) v smokes(a)\n")
 

@@ -72,7 +72,7 @@ def infer(theory: Theory | str, evidence: Evidence | str | None = None, query: s
     if evidence is None or isinstance(evidence, str):
         evidence = parse_facts(evidence or "", theory)
     elif evidence.theory.rules != theory.rules:
-        raise LogicMPError("the evidence was read for another theory", "read it with Evidence.from_file(path, theory)")
+        raise LogicMPError("the evidence was read for another theory", "read it with load_facts(path, theory)")
     queries = _queries(query, evidence.theory)
     known = build_world(evidence, {name for q in queries for name in q.predicates}, world, closed, opened)
     if query is None:

@@ -21,10 +21,11 @@ from pathlib import Path
 
 from ..errors import LogicMPError, RuleError, Source, Span, closest
 from .files import read_source, read_stdin
-from .reader import Defined, Include, Starred, Statement, read_statements
+from .reader import read_statements
 from .resolve import unknown_constant, unknown_predicate, wrong_arity
 from .syntax import Atom, Constant, Not, Variable
 from .theory import Predicate, Theory
+from .tokens import Defined, EmptyError, Include, Starred, Statement, UnexpectedError
 
 # a constant that needs no quotes, as in the grammar
 _CONSTANT = (r"(?:[A-Z][\w']*(?:-[\w']+)*|[^\W\d][\w']*(?:-[^\W\d][\w']*)*"
@@ -62,11 +63,6 @@ class Evidence:
 
     def __len__(self) -> int:
         return sum(len(table.args) for table in self.tables.values())
-
-    @staticmethod
-    def from_file(path: str | Path | Sequence[str | Path], theory: Theory) -> Evidence:
-        """Read the facts of a file, of `-` (standard input), of an ExpressGNN folder, or of several of them."""
-        return load_facts(path, theory)
 
 
 def parse_facts(text: str, theory: Theory, name: str = "<facts>") -> Evidence:
@@ -150,13 +146,13 @@ class _FactReader:
 
     def _shown_as_written(self, error: RuleError, line: str, number: int) -> RuleError:
         """The error of one line, with the line as the user wrote it, and with what a fact may be."""
-        if error.message == "the theory is empty":
+        if isinstance(error, EmptyError):
             return RuleError("this is not a fact", self._line(self.before[-1] + number), _HINT)
         span, hint = error.span, error.hint
         if span is not None:
             start = _start(self.sources[-1], number)
             span = Span(self.sources[-1], start + span.start, start + span.end)
-        if error.message.endswith(("cannot stand here", "only a variable can have an offset or '+'")):
+        if isinstance(error, UnexpectedError):
             odd = [arg for arg in _ARGUMENT.findall(line) if not re.fullmatch(_CONSTANT, arg)]
             hint = f'put the constant in quotes: "{odd[0]}"' if odd and "?" not in odd[0] else _HINT
         return RuleError(error.message, span, hint)

@@ -2,8 +2,8 @@
 
 Stage: files -> **parse**.
 
-    Theory.from_file("smoking.mln")            an .mln file of Alchemy, Tuffy or pracmln
-    Theory.from_file("uw_cse/ai")              a folder of ExpressGNN with `predicates`, `rules` and `facts`
+    load_theory("smoking.mln")            an .mln file of Alchemy, Tuffy or pracmln
+    load_theory("uw_cse/ai")              a folder of ExpressGNN with `predicates`, `rules` and `facts`
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..errors import LogicMPError, RuleError, Source, Span
-from .grammar import Include, Statement
 from .reader import read_statements
 from .resolve import resolve
 from .theory import Theory
+from .tokens import Include, Statement
 
 GRAMMARS = ("auto", "standard", "prac")
 

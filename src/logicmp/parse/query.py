@@ -14,10 +14,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import LogicMPError, RuleError, Source, closest
-from .reader import Enclosed, Statement, read_statements
+from .reader import read_statements
 from .resolve import resolve_formula, unknown_predicate, wrong_arity
-from .syntax import Atom, Constant, Equal, Formula, Variable, atoms, children, free_variables, terms, with_children
+from .syntax import Atom, Constant, Formula, Variable, atoms, children, map_terms, terms, with_children
 from .theory import Rule, Theory
+from .tokens import Enclosed, Statement
 
 _PIECES = re.compile(r'"(?:[^"\\\n]|\\[^\n])*"|//[^\n]*|[()\[\]{},\n]')
 
@@ -43,18 +44,7 @@ class Query:
     def as_rule(self) -> Rule:
         """The formula as a rule of weight 0 with a weight of its own for each binding of its variables."""
         # indivisible: what is asked is whether the formula holds, and not how many of its clauses do
-        return Rule(_marked(self.formula, frozenset(free_variables(self.formula))), 0.0, indivisible=True)
-
-
-def _marked(formula: Formula, names: frozenset[str]) -> Formula:
-    def term(t: Any) -> Any:
-        return replace(t, per_constant=True) if isinstance(t, Variable) and t.name in names else t
-
-    if isinstance(formula, Atom):
-        return replace(formula, args=tuple(map(term, formula.args)))
-    if isinstance(formula, Equal):
-        return replace(formula, left=term(formula.left), right=term(formula.right))
-    return with_children(formula, [_marked(child, names) for child in children(formula)])
+        return Rule(map_terms(self.formula, lambda v: replace(v, per_constant=True)), 0.0, indivisible=True)
 
 
 def parse_queries(text: str, theory: Theory, name: str = "<query>") -> list[Query]:

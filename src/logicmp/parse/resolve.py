@@ -9,12 +9,11 @@ Stage: statements -> **parse** -> normalize.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..errors import RuleError, Span, closest
-from .grammar import Defined, Enclosed, Include, Marked, Starred, Statement, collector_paused
+from ..errors import RuleError, Span, closest, similar
 from .syntax import (
     Atom,
     Constant,
@@ -30,6 +29,7 @@ from .syntax import (
     with_children,
 )
 from .theory import DEFAULT_TYPE, Argument, Predicate, Rule, Theory, Type
+from .tokens import Defined, Enclosed, Include, Marked, Starred, Statement, collector_paused
 
 # *atoms multiply out
 MAX_STARRED = 8
@@ -66,10 +66,14 @@ def unknown_constant(name: str, type_name: str, known: Iterable[str], span: Span
                      closest(name, list(known), "constant"))
 
 
-def unknown_predicate(name: str, declared: Iterable[str], span: Span | None) -> RuleError:
+def unknown_predicate(name: str, declared: Iterable[str], span: Span | None,
+                      missing: Predicate | None = None) -> RuleError:
+    """The error for a predicate without a declaration; the hint is a similar name, else the `missing` declaration."""
     if span is not None:
         span = Span(span.source, span.start, span.start + len(name))
-    return RuleError(f"predicate {name!r} is used but not declared", span, closest(name, list(declared), "predicate"))
+    known = list(declared)
+    hint = closest(name, known, "predicate") if missing is None else similar(name, known) or f"declare it: {missing}"
+    return RuleError(f"predicate {name!r} is used but not declared", span, hint)
 
 
 def wrong_arity(predicate: Predicate, given: int, span: Span | None) -> RuleError:
@@ -94,7 +98,8 @@ def resolve(statements: Iterable[Statement | Include]) -> Theory:
             rest.append(statement)
     if not predicates:
         for statement in rest:
-            _declare_default(_plain(statement.formula), predicates)
+            for atom in _atoms(statement.formula):
+                _declare_default(atom, predicates)
     for predicate in predicates.values():
         for argument in predicate.arguments:
             types.constants.setdefault(argument.type, {})
@@ -110,6 +115,15 @@ def _plain(formula: Any) -> Any:
     while isinstance(formula, Enclosed):
         formula = formula.body
     return formula
+
+
+def _atoms(formula: Any) -> Iterator[Atom]:
+    """The atoms of a formula before it is resolved, from left to right."""
+    formula = _plain(formula)
+    if isinstance(formula, (Atom, Starred)):
+        yield formula.atom if isinstance(formula, Starred) else formula
+    for child in children(formula):
+        yield from _atoms(child)
 
 
 # declarations
@@ -175,19 +189,14 @@ def _check_declaration(predicate: Predicate) -> None:
         raise RuleError("a multi-class predicate has at least two labels", predicate.span)
 
 
-def _declare_default(formula: Any, predicates: dict[str, Predicate]) -> None:
-    """A theory without declarations: every predicate is over one default type."""
-    formula = formula.atom if isinstance(formula, Starred) else formula
-    if isinstance(formula, Atom):
-        if formula.labels is not None:
-            types = ", ".join(["token"] * len(formula.args))
-            raise RuleError(f"the labels of {formula.predicate!r} are not known", formula.span,
-                            f"declare them: {formula.predicate}({types}) in {{A, B, C}}")
-        predicates.setdefault(formula.predicate, Predicate(
-            formula.predicate, (Argument(DEFAULT_TYPE),) * len(formula.args), span=formula.span))
-    elif not isinstance(formula, Defined):
-        for child in children(formula):
-            _declare_default(_plain(child), predicates)
+def _declare_default(atom: Atom, predicates: dict[str, Predicate]) -> None:
+    """Declare the predicate of a theory without declarations: all its arguments have the default type."""
+    if atom.labels is not None:
+        types = ", ".join(["token"] * len(atom.args))
+        raise RuleError(f"the labels of {atom.predicate!r} are not known", atom.span,
+                        f"declare them: {atom.predicate}({types}) in {{A, B, C}}")
+    predicates.setdefault(atom.predicate, Predicate(
+        atom.predicate, (Argument(DEFAULT_TYPE),) * len(atom.args), span=atom.span))
 
 
 # rules
@@ -236,13 +245,15 @@ class _Checker:
         self.meaning: dict[int, _VariableInfo] = {}
         self.equalities: list[Equal] = []
         self.bound: list[_VariableInfo] = []
+        self.raw: Any = None
 
     def check(self, raw: Any) -> Formula:
+        self.raw = raw
         self._bind(raw, {})
         self._type_equalities()
         for info in (*self.free.values(), *self.bound):
             if not info.type:
-                raise RuleError(f"variable {info.name!r} has no type", info.span, "use it in an atom, or take it away")
+                raise RuleError(f"variable {info.name!r} has no type", info.span, "use it in an atom, or remove it")
         self._rename()
         return self._finish(raw)
 
@@ -273,7 +284,7 @@ class _Checker:
     def _bind_atom(self, raw: Atom, scope: dict[str, _VariableInfo]) -> None:
         predicate = self.predicates.get(raw.predicate)
         if predicate is None:
-            raise unknown_predicate(raw.predicate, self.predicates, raw.span)
+            raise unknown_predicate(raw.predicate, self.predicates, raw.span, self._missing(raw))
         if len(raw.args) != len(predicate.arguments):
             raise wrong_arity(predicate, len(raw.args), raw.span)
         if (raw.labels is None) != (predicate.labels is None):
@@ -294,6 +305,14 @@ class _Checker:
                 self.types.use(arg, argument.type)
             else:
                 raise RuleError(f"'{arg.name}{arg.mark}' can stand only in a declaration", arg.span)
+
+    def _missing(self, atom: Atom) -> Predicate:
+        """A declaration for an undeclared atom, with types from the other atoms of the rule."""
+        types = {arg.name: type_name for other in _atoms(self.raw) if other.predicate in self.predicates
+                 for arg, type_name in zip(other.args, self.predicates[other.predicate].types, strict=False)}
+        arguments = tuple(Argument(types.get(arg.name, DEFAULT_TYPE)) for arg in atom.args)
+        labels = (*atom.labels, "Other") if atom.labels is not None and len(atom.labels) < 2 else atom.labels
+        return Predicate(atom.predicate, arguments, labels)
 
     def _occurrence(self, variable: Variable, type_name: str, scope: dict[str, _VariableInfo]) -> None:
         info = scope.get(variable.name)

@@ -238,7 +238,26 @@ def free_variables(formula: Formula) -> dict[str, str]:
     return found
 
 
-def put_constants(node: Formula, chosen: Mapping[str, int], constants: Mapping[str, Sequence[str]]) -> Formula:
+def map_terms(formula: Formula, change: Callable[[Variable], Term], bound: frozenset[str] = frozenset()) -> Formula:
+    """The formula with every free variable replaced by what `change` returns for it.
+
+    >>> x, y = Variable("x"), Variable("y")
+    >>> print(map_terms(Or((Atom("P", (x,)), Exists((x,), Atom("Q", (x, y))))), lambda v: Constant(v.name.upper())))
+    P(X) v (EXIST x (Q(x, Y)))
+    """
+    def term(t: Term) -> Term:
+        return change(t) if isinstance(t, Variable) and t.name not in bound else t
+
+    if isinstance(formula, Atom):
+        return Atom(formula.predicate, tuple([term(t) for t in formula.args]), formula.labels, formula.span)
+    if isinstance(formula, Equal):
+        return Equal(term(formula.left), term(formula.right), formula.span)
+    if isinstance(formula, (Exists, Forall)):
+        bound |= {v.name for v in formula.variables}
+    return with_children(formula, [map_terms(child, change, bound) for child in children(formula)])
+
+
+def put_constants(formula: Formula, chosen: Mapping[str, int], constants: Mapping[str, Sequence[str]]) -> Formula:
     """The formula with constants for free variables, each given by its place in its type; no `+` is left.
 
     >>> x, y = Variable("x", "person"), Variable("y", "person")
@@ -248,20 +267,12 @@ def put_constants(node: Formula, chosen: Mapping[str, int], constants: Mapping[s
     Raises:
         IndexError: an offset leads out of the type.
     """
-    def term(t: Term) -> Term:
-        if not isinstance(t, Variable) or t.name not in chosen:
-            return replace(t, per_constant=False) if isinstance(t, Variable) else t
-        place = chosen[t.name] + t.offset
+    def put(variable: Variable) -> Term:
+        if variable.name not in chosen:
+            return replace(variable, per_constant=False)
+        place = chosen[variable.name] + variable.offset
         if place < 0:
             raise IndexError(place)
-        return Constant(constants[t.type][place], t.type)
+        return Constant(constants[variable.type][place], variable.type)
 
-    if isinstance(node, Atom):
-        return replace(node, args=tuple(map(term, node.args)))
-    if isinstance(node, Equal):
-        return replace(node, left=term(node.left), right=term(node.right))
-    if isinstance(node, (Exists, Forall)):
-        # a quantified variable hides a free one of its name
-        hidden = {v.name for v in node.variables}
-        chosen = {name: place for name, place in chosen.items() if name not in hidden}
-    return with_children(node, [put_constants(child, chosen, constants) for child in children(node)])
+    return map_terms(formula, put)

@@ -11,10 +11,8 @@ A theory is text first: `str(theory)` parses to an equal theory.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from pathlib import Path
 
 from ..errors import LogicMPError, Span
 from .syntax import PLAIN_LABEL, Atom, Formula, Variable, atoms, free_variables, quoted, terms
@@ -135,17 +133,19 @@ class Theory:
     predicates: tuple[Predicate, ...] = ()
     rules: tuple[Rule, ...] = ()
 
-    @cached_property
-    def type(self) -> Mapping[str, Type]:
-        return {t.name: t for t in self.types}
+    # types and predicates by name, and the place of each constant in its type
+    type: Mapping[str, Type] = field(init=False, compare=False, repr=False)
+    predicate: Mapping[str, Predicate] = field(init=False, compare=False, repr=False)
+    _index: Mapping[str, Mapping[str, int]] = field(init=False, compare=False, repr=False)
 
-    @cached_property
-    def predicate(self) -> Mapping[str, Predicate]:
-        return {p.name: p for p in self.predicates}
-
-    @cached_property
-    def _index(self) -> Mapping[str, Mapping[str, int]]:
-        return {t.name: {c: i for i, c in enumerate(t.constants)} for t in self.types}
+    def __post_init__(self) -> None:
+        tables = {
+            "type": {t.name: t for t in self.types},
+            "predicate": {p.name: p for p in self.predicates},
+            "_index": {t.name: {c: i for i, c in enumerate(t.constants)} for t in self.types},
+        }
+        for name, table in tables.items():
+            object.__setattr__(self, name, table)
 
     def index(self, type_name: str, constant: str) -> int:
         """The position of a constant in its type, which is its index in every tensor."""
@@ -175,13 +175,6 @@ class Theory:
             if size < len(t.constants) or (t.closed and size != len(t.constants)):
                 raise LogicMPError(f"type {t.name!r} has {len(t.constants)} constants, but its size is given as {size}")
         return {t.name: sizes.get(t.name, len(t.constants)) for t in self.types}
-
-    @staticmethod
-    def from_file(path: str | Path | Sequence[str | Path], grammar: str = "auto") -> Theory:
-        """Read a .mln file, a folder of ExpressGNN's with `predicates` and `rules`, or several of them together."""
-        from .files import load_theory
-
-        return load_theory(path, grammar)
 
     def __str__(self) -> str:
         listed = [str(t) for t in self.types if t.closed]
