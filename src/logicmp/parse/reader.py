@@ -18,8 +18,6 @@ from typing import Any
 from ..errors import RuleError, Source, Span
 from .syntax import And, Atom, Constant, Equal, Exists, Forall, Iff, Implies, Not, Or, Term, Variable, children
 from .tokens import (
-    BLANKS,
-    BLANKS_AND_NEWLINES,
     DIRECTIVE,
     EXISTS,
     FORALL,
@@ -31,7 +29,10 @@ from .tokens import (
     NOT,
     NUMBER,
     OPERATORS,
+    PARTNER,
     QUESTIONED,
+    SPACES,
+    SPACES_AND_NEWLINES,
     STRING,
     WEIGHT,
     WORDS,
@@ -60,31 +61,31 @@ _BINDING = {"iff": 1, "implies": 2, "or": 3, "and": 4}
 _COMPARISONS = {"in", "not_in", "equal", "unequal"}
 
 _TERM = f"{QUESTIONED}|{INT}|{NUMBER}|{STRING}"
-_SIDE = rf"(?P<name>{NAME})(?P<applied>{BLANKS}(?:\*{BLANKS_AND_NEWLINES})?\()?|(?P<term>{_TERM})"
+_SIDE = rf"(?P<name>{NAME})(?P<applied>{SPACES}(?:\*{SPACES_AND_NEWLINES})?\()?|(?P<term>{_TERM})"
 _OPERATORS = "|".join(f"(?P<{kind}>{pattern})" for kind, pattern in OPERATORS.items())
 
 
-def _compiled(pattern: str, blanks: str = BLANKS_AND_NEWLINES) -> re.Pattern[str]:
-    return re.compile(f"{blanks}{pattern}")
+def _compiled(pattern: str, spaces: str = SPACES_AND_NEWLINES) -> re.Pattern[str]:
+    return re.compile(f"{spaces}{pattern}")
 
 
-# The name of the last group is what was found. Blanks before it are skipped, newlines only where no statement can end.
-_start = re.compile(BLANKS_AND_NEWLINES)
+# The name of the last group is what was found. Spaces before it are skipped, newlines only where no statement can end.
+_start = re.compile(SPACES_AND_NEWLINES)
 _weight = re.compile(WEIGHT)
 _include = re.compile(INCLUDE)
 _directive = re.compile(DIRECTIVE)
-_declaration = re.compile(rf"(\*)?{BLANKS_AND_NEWLINES}(?!{EXISTS}|{FORALL}|{NOT})({NAME})[ \t\r\f]+"
+_declaration = re.compile(rf"(\*)?{SPACES_AND_NEWLINES}(?!{EXISTS}|{FORALL}|{NOT})({NAME})[ \t\r\f]+"
                           rf"(?!{'|'.join(OPERATORS.values())})({NAME})")
 _operand = _compiled(rf"(?:(?P<exists>{EXISTS})|(?P<forall>{FORALL})|(?P<negated>{NOT})|(?P<open>[(\[])|(?P<star>\*)"
                      rf"|{_SIDE})")
 _side = _compiled(f"(?:{_SIDE})")
-_operator = _compiled(rf"(?:{_OPERATORS}|(?P<close>[)\]])|(?P<end>(?:(?P<stop>\.){BLANKS})?\n)|(?P<dot>\.))", BLANKS)
-_end_of_line = _compiled(r"\n", BLANKS)
+_operator = _compiled(rf"(?:{_OPERATORS}|(?P<close>[)\]])|(?P<end>(?:(?P<stop>\.){SPACES})?\n)|(?P<dot>\.))", SPACES)
+_end_of_line = _compiled(r"\n", SPACES)
 # all of it is optional, so that a match ends where an argument goes wrong
-_argument = _compiled(rf"(\+)?{BLANKS}(?:({NAME}|{_TERM}){BLANKS}(?:({NOT}|\?)|([-+]){BLANKS}({INT})?)?{BLANKS}"
+_argument = _compiled(rf"(\+)?{SPACES}(?:({NAME}|{_TERM}){SPACES}(?:({NOT}|\?)|([-+]){SPACES}({INT})?)?{SPACES}"
                       r"([,)])?)?")
-_variable = _compiled(rf"({NAME}|{QUESTIONED})(?:{BLANKS_AND_NEWLINES}(,))?")
-_item = _compiled(rf"(\.\.\.|{INT}|{NUMBER}|{LABEL}|{STRING})(?:{BLANKS_AND_NEWLINES},)?")
+_variable = _compiled(rf"({NAME}|{QUESTIONED})(?:{SPACES_AND_NEWLINES}(,))?")
+_item = _compiled(rf"(\.\.\.|{INT}|{NUMBER}|{LABEL}|{STRING})(?:{SPACES_AND_NEWLINES},)?")
 _opens = _compiled(r"\(")
 _closes = _compiled(r"\)")
 _opens_set = _compiled(r"\{")
@@ -219,7 +220,7 @@ class _Reader:
             body = self.operand(depth + 1)
             return Not(body, self.span(start, body.span.end))
         if kind == "open":
-            outer, self.closing = self.closing, ")" if self.text[start] == "(" else "]"
+            outer, self.closing = self.closing, PARTNER[self.text[start]]
             body = self.formula(1, depth + 1)
             if self.kind != "close" or self.operator["close"] != self.closing:
                 raise self.unexpected_operator()

@@ -34,8 +34,8 @@ MAX_DIGITS = 18
 LOG_OF_ZERO = -100.0
 
 # regular expressions of the tokens; an alternation is in brackets, so that it can be part of a larger expression
-BLANKS = r"[ \t\r\f]*"
-BLANKS_AND_NEWLINES = r"[ \t\r\f\n]*"
+SPACES = r"[ \t\r\f]*"
+SPACES_AND_NEWLINES = r"[ \t\r\f\n]*"
 INCLUDE = r'#include[ \t]+("[^"\n]*"|<[^>\n]*>)'
 DIRECTIVE = r"(#\w*)[^\n]*"
 # a number, or arithmetic without spaces such as log(0.9/0.1); not the start of a formula such as (1 = x) v P(x)
@@ -74,8 +74,8 @@ _INT = re.compile(INT)
 _ESCAPE = re.compile(r"\\(.)")
 # the piece of text that an error shows
 _TOKEN = re.compile(rf"{NAME}|{QUESTIONED}|{NUMBER}|{STRING}|<=>|<->|=>|->|!=|=/=|<>|\.\.\.|.", re.DOTALL)
-_NOT_BLANK = re.compile(r"[^ \t\r\f\n]")
-_CLOSING = {")": "(", "]": "[", "}": "{"}
+_NOT_SPACE = re.compile(r"[^ \t\r\f\n]")
+PARTNER = {"(": ")", "[": "]", "{": "}"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,7 @@ def join_lines(text: str) -> str:
     """
     depth = 0
 
-    def blank(found: re.Match[str]) -> str:
+    def hide(found: re.Match[str]) -> str:
         nonlocal depth
         part = found[0]
         if part[0] == "/":
@@ -195,7 +195,7 @@ def join_lines(text: str) -> str:
         depth = max(0, depth + {"(": 1, "[": 1, ")": -1, "]": -1}.get(part, 0))
         return " " if part == "\n" and depth else part
 
-    return _JOINED.sub(blank, text)
+    return _JOINED.sub(hide, text)
 
 
 def constant_name(token: str) -> str:
@@ -297,7 +297,7 @@ def unexpected(source: Source, at: int, expected: Iterable[str], hint: str | Non
     """
     text = source.text
     # a comment is passed over, unless it is never closed
-    found = _NOT_BLANK.search(join_lines(text), at)
+    found = _NOT_SPACE.search(join_lines(text), at)
     start = found.start() if found else len(text.rstrip())
     token = _TOKEN.match(text, start)
     got = token[0] if found and token else ""
@@ -306,7 +306,7 @@ def unexpected(source: Source, at: int, expected: Iterable[str], hint: str | Non
         return RuleError("this comment is never closed", Span(source, start, start + 2), "end it with */")
     if got == '"':
         return RuleError("this string is never closed", span, 'end it with " on the same line')
-    if got in _CLOSING:
+    if got in PARTNER.values():
         return RuleError(f"bracket {got!r} closes nothing", span)
     words = sorted(expected)
     return unclosed(source, span) or UnexpectedError(
@@ -319,14 +319,14 @@ def unclosed(source: Source, before: Span) -> RuleError | None:
     text = _outside(source.text)
     open_at: list[int] = []
     for found in re.finditer(r"[()\[\]{}]", text):
-        if found[0] in "([{":
+        if found[0] in PARTNER:
             open_at.append(found.start())
-        elif open_at and text[open_at[-1]] == _CLOSING[found[0]]:
+        elif open_at and PARTNER[text[open_at[-1]]] == found[0]:
             open_at.pop()
     place = max((place for place in open_at if place < before.start), default=None)
     return None if place is None else RuleError(
         f"bracket {text[place]!r} is never closed", Span(source, place, place + 1),
-        f"expected its partner before line {before.line}, column {before.column}")
+        f"expected {PARTNER[text[place]]!r} before line {before.line}, column {before.column}")
 
 
 def _foreign(text: str, start: int) -> str | None:
