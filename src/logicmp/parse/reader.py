@@ -13,100 +13,73 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import RuleError, Source, Span
+from . import tokens as t
 from .syntax import And, Atom, Constant, Equal, Exists, Forall, Iff, Implies, Not, Or, Term, Variable, children
-from .tokens import (
-    DIRECTIVE,
-    EXISTS,
-    FORALL,
-    INCLUDE,
-    INT,
-    LABEL,
-    MAX_DIGITS,
-    NAME,
-    NOT,
-    NUMBER,
-    OPERATORS,
-    PARTNER,
-    QUESTIONED,
-    SPACES,
-    SPACES_AND_NEWLINES,
-    STRING,
-    WEIGHT,
-    WORDS,
-    Defined,
-    Enclosed,
-    Include,
-    Marked,
-    Starred,
-    Statement,
-    UnexpectedError,
-    check_readable,
-    collector_paused,
-    constant_name,
-    evaluate_weight,
-    is_prac,
-    join_lines,
-    set_items,
-    unclosed,
-    unexpected,
-)
+from .tokens import Defined, Enclosed, Include, Marked, Starred, Statement, unexpected
 
-# formulas and brackets inside each other, each of which takes two frames of the stack
+# formulas and brackets inside each other; each takes at most two frames of the stack
 MAX_DEPTH = 160
 
 _BINDING = {"iff": 1, "implies": 2, "or": 3, "and": 4}
 _COMPARISONS = {"in", "not_in", "equal", "unequal"}
 
-_TERM = f"{QUESTIONED}|{INT}|{NUMBER}|{STRING}"
-_SIDE = rf"(?P<name>{NAME})(?P<applied>{SPACES}(?:\*{SPACES_AND_NEWLINES})?\()?|(?P<term>{_TERM})"
-_OPERATORS = "|".join(f"(?P<{kind}>{pattern})" for kind, pattern in OPERATORS.items())
+
+def _compiled(pattern: str, spaces: str = t.SPACES_AND_NEWLINES) -> re.Pattern[str]:
+    return re.compile(f"{spaces}(?:{pattern})")
 
 
-def _compiled(pattern: str, spaces: str = SPACES_AND_NEWLINES) -> re.Pattern[str]:
-    return re.compile(f"{spaces}{pattern}")
+# Phrases of tokens. The last group that matches names the phrase. Newlines before a phrase are skipped where no
+# statement can end.
+_TERM = f"{t.QUESTIONED}|{t.INT}|{t.NUMBER}|{t.STRING}"
+_SIDE = rf"(?P<name>{t.NAME})(?P<applied>{t.SPACES}(?:\*{t.SPACES_AND_NEWLINES})?\()?|(?P<term>{_TERM})"
+_start = _compiled("")
+_weight = re.compile(t.WEIGHT)
+_include = re.compile(t.INCLUDE)
+_directive = re.compile(t.DIRECTIVE)
+_declaration = re.compile(rf"(\*)?{t.SPACES_AND_NEWLINES}(?!{t.EXISTS}|{t.FORALL}|{t.NOT})({t.NAME})[ \t\r\f]+"
+                          rf"(?!{'|'.join(t.OPERATORS.values())})({t.NAME})")
+_operand = _compiled(rf"(?P<exists>{t.EXISTS})|(?P<forall>{t.FORALL})|(?P<negated>{t.NOT})|(?P<open>[(\[])|(?P<star>\*)"
+                     f"|{_SIDE}")
+_side = _compiled(_SIDE)
+_operator = _compiled("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in t.OPERATORS.items())
+                      + rf"|(?P<close>[)\]])|(?P<end>(?:(?P<stop>\.){t.SPACES})?\n)|(?P<dot>\.)", t.SPACES)
+_end_of_line = _compiled(r"\n", t.SPACES)
+# every part is optional, so that the match ends where an argument goes wrong
+_argument = _compiled(rf"(\+)?{t.SPACES}(?:({t.NAME}|{_TERM}){t.SPACES}"
+                      rf"(?:({t.NOT}|\?)|([-+]){t.SPACES}({t.INT})?)?{t.SPACES}([,)])?)?")
+_variable = _compiled(rf"({t.NAME}|{t.QUESTIONED})(?:{t.SPACES_AND_NEWLINES}(,))?")
+_item = _compiled(rf"(\.\.\.|{t.INT}|{t.NUMBER}|{t.LABEL}|{t.STRING})(?:{t.SPACES_AND_NEWLINES},)?")
+_opening, _closing, _opening_set, _closing_set = map(_compiled, (r"\(", r"\)", r"\{", r"\}"))
 
-
-# The name of the last group is what was found. Spaces before it are skipped, newlines only where no statement can end.
-_start = re.compile(SPACES_AND_NEWLINES)
-_weight = re.compile(WEIGHT)
-_include = re.compile(INCLUDE)
-_directive = re.compile(DIRECTIVE)
-_declaration = re.compile(rf"(\*)?{SPACES_AND_NEWLINES}(?!{EXISTS}|{FORALL}|{NOT})({NAME})[ \t\r\f]+"
-                          rf"(?!{'|'.join(OPERATORS.values())})({NAME})")
-_operand = _compiled(rf"(?:(?P<exists>{EXISTS})|(?P<forall>{FORALL})|(?P<negated>{NOT})|(?P<open>[(\[])|(?P<star>\*)"
-                     rf"|{_SIDE})")
-_side = _compiled(f"(?:{_SIDE})")
-_operator = _compiled(rf"(?:{_OPERATORS}|(?P<close>[)\]])|(?P<end>(?:(?P<stop>\.){SPACES})?\n)|(?P<dot>\.))", SPACES)
-_end_of_line = _compiled(r"\n", SPACES)
-# all of it is optional, so that a match ends where an argument goes wrong
-_argument = _compiled(rf"(\+)?{SPACES}(?:({NAME}|{_TERM}){SPACES}(?:({NOT}|\?)|([-+]){SPACES}({INT})?)?{SPACES}"
-                      r"([,)])?)?")
-_variable = _compiled(rf"({NAME}|{QUESTIONED})(?:{SPACES_AND_NEWLINES}(,))?")
-_item = _compiled(rf"(\.\.\.|{INT}|{NUMBER}|{LABEL}|{STRING})(?:{SPACES_AND_NEWLINES},)?")
-_opens = _compiled(r"\(")
-_closes = _compiled(r"\)")
-_opens_set = _compiled(r"\{")
-_closes_set = _compiled(r"\}")
-
-# what errors say was expected
+# the tokens that errors list as expected
 _TERMS = ("a name", "a variable", "a number", "a string")
 _OPERANDS = (*_TERMS, "'!'", "'('", "'['")
 _CONNECTIVES = ("'^'", "'v'", "'=>'", "'<=>'")
 _COMPARED = ("'='", "'!='", "'in'")
 
 
-@collector_paused()
+class _Side(NamedTuple):
+    """An atom or a term, before it is known which: `P`, `P(x)`, `P*(x)`, `3`."""
+
+    head: str
+    # None without brackets
+    args: tuple[Any, ...] | None
+    is_starred: bool
+    span: Span
+
+
+@t.collector_paused()
 def read_statements(source: Source, grammar: str = "auto") -> list[Statement | Include]:
     """The statements of a text; an error shows the first place that cannot be read, and why.
 
     >>> [str(statement.formula) for statement in read_statements(Source("", "P(x) v\\nQ(x)\\nR"))]
     ['P(x) v Q(x)', 'R']
     """
-    check_readable(source)
-    return _Reader(source, grammar == "prac" or (grammar == "auto" and is_prac(source.text))).statements()
+    t.check_readable(source)
+    return _Reader(source, grammar == "prac" or (grammar == "auto" and t.is_prac(source.text))).statements()
 
 
 class _Reader:
@@ -114,7 +87,7 @@ class _Reader:
 
     def __init__(self, source: Source, prac: bool):
         self.source = source
-        self.text = join_lines(source.text) + "\n"
+        self.text = t.join_lines(source.text) + "\n"
         self.prac = prac
         self.at = 0
         # where the statement starts
@@ -129,7 +102,7 @@ class _Reader:
 
     def statements(self) -> list[Statement | Include]:
         found: list[Statement | Include] = []
-        while (start := self.next(_start).end()) < len(self.text):
+        while (start := self.expect(_start).end()) < len(self.text):
             self.first = start
             found.append(self.include() if self.text[start] == "#" else self.statement(start))
         return found
@@ -137,11 +110,11 @@ class _Reader:
     def include(self) -> Include:
         found = _include.match(self.text, self.at)
         if found is None:
-            other = self.next(_directive)
+            other = self.expect(_directive)
             raise RuleError(f"the directive {other[1]} is not supported", self.span(*other.span()),
                             'known: #include "file"')
         self.at = found.end()
-        self.end_of_line()
+        self.expect(_end_of_line, ["the end of the line"])
         return Include(found[1][1:-1], self.span(*found.span()))
 
     def statement(self, start: int) -> Statement:
@@ -150,7 +123,7 @@ class _Reader:
         if weight is not None:
             self.at = weight.end()
             weight_span = self.span(start, self.at)
-            value = evaluate_weight(weight[0], weight_span)
+            value = t.evaluate_weight(weight[0], weight_span)
         elif (marked := _declaration.match(self.text, start)) is not None:
             return self.declaration(marked)
         formula = self.formula(1, 0)
@@ -171,16 +144,16 @@ class _Reader:
         """`symmetric Friends(person, person)`, from the bracket on."""
         star, word, name = found.groups()
         self.at = found.end()
-        self.expect(_opens, ["'('"])
+        self.expect(_opening, ["'('"])
         args, end = self.arguments(), self.at
-        self.end_of_line()
+        self.expect(_end_of_line, ["the end of the line"])
         span = self.span(found.start(), end)
         if word != "symmetric":
             raise RuleError(f"{word} {name}(...) is neither a rule nor a declaration", span,
                             "write 'symmetric' before a symmetric predicate; functions are not supported, write "
                             "a predicate with a functional argument, such as motherOf(person, person!)")
-        atom = self.atom(name, args, None, self.span(found.start(3), end))
-        return Statement(atom, None, False, span, word=word, closed_world=star is not None)
+        side = _Side(name, args, False, self.span(found.start(3), end))
+        return Statement(self.atom(side, None, side.span), None, False, span, word=word, closed_world=star is not None)
 
     # formulas, in which Enclosed, Starred and Defined may still occur
 
@@ -212,15 +185,16 @@ class _Reader:
             return self.primary(found)
         start = found.start(kind)
         if kind == "star":
-            return self.primary(self.expect(_side, _TERMS), start)
+            side = self.side(self.expect(_side, _TERMS))
+            return Starred(self.plain_atom(side, None, side.span), self.span(start, side.span.end))
         if depth >= MAX_DEPTH:
-            place = self.span(start, start + 1)
-            raise unclosed(self.source, self.span(len(self.source.text), len(self.source.text))) or _too_deep(place)
+            end = self.span(len(self.source.text), len(self.source.text))
+            raise t.unclosed(self.source, end) or _too_deep(self.span(start, start + 1))
         if kind == "negated":
             body = self.operand(depth + 1)
             return Not(body, self.span(start, body.span.end))
         if kind == "open":
-            outer, self.closing = self.closing, PARTNER[self.text[start]]
+            outer, self.closing = self.closing, t.PARTNER[self.text[start]]
             body = self.formula(1, depth + 1)
             if self.kind != "close" or self.operator["close"] != self.closing:
                 raise self.unexpected_operator()
@@ -248,85 +222,94 @@ class _Reader:
             variables.append(variable)
         return tuple(variables)
 
-    def primary(self, found: re.Match[str], star: int | None = None) -> Any:
-        """An atom or a comparison, from its first operand on; `star` is the place of the `*` before an atom."""
-        head = found["term"] if found.lastgroup == "term" else found["name"]
-        start = found.start("term" if found.lastgroup == "term" else "name")
-        args = self.arguments() if found.lastgroup == "applied" else None
-        is_closed = args is not None and "*" in found["applied"]
-        left = self.span(start, self.at)
-        self.follow(_COMPARED if star is None else (), "'('" if found.lastgroup == "name" else "")
+    def primary(self, found: re.Match[str]) -> Any:
+        """An atom or a comparison, from its first side on."""
+        left = self.side(found, _COMPARED)
         kind = self.kind
-        if star is not None:
-            if is_closed:
-                raise _misplaced_star(head, left)
-            return Starred(self.atom(head, args, None, left), self.span(star, left.end))
         if kind not in _COMPARISONS:
-            atom = self.atom(head, args, None, left)
-            return Starred(atom, left) if is_closed else atom
-        if kind in ("in", "not_in"):
-            self.expect(_opens_set, ["'{'"])
-            items = self.items()
-            span = self.span(start, self.at)
-            self.follow()
-            if is_closed:
-                raise _misplaced_star(head, span)
-            compared: Any = self.atom(head, args, items, span)
+            atom = self.atom(left, None, left.span)
+            return Starred(atom, left.span) if left.is_starred else atom
+        if kind in ("equal", "unequal"):
+            compared = self.comparison(left)
         else:
-            compared = self.compared(head, args, is_closed, left)
+            self.expect(_opening_set, ["'{'"])
+            labels, span = self.labels(left)
+            compared = self.plain_atom(left, labels, span)
         return Not(compared, compared.span) if kind in ("not_in", "unequal") else compared
 
-    def compared(self, head: str, args: tuple[Any, ...] | None, is_closed: bool, left: Span) -> Any:
+    def comparison(self, left: _Side) -> Any:
         """`x = y`, `label(i) = B-PER` or `person = {Anna}`, from the right side on."""
-        if self.kind == "equal" and (found := _opens_set.match(self.text, self.at)) is not None:
+        if self.kind == "equal" and (found := _opening_set.match(self.text, self.at)) is not None:
             self.at = found.end()
-            items = self.items()
-            span = self.span(left.start, self.at)
-            self.follow()
-            if args is not None or not _is_name(head):
+            items, span = self.labels(left)
+            if left.args is not None or not _is_name(left.head):
                 raise RuleError("'=' compares two terms", span, "write 'in' before a set of labels")
-            if head == "not":
+            if left.head == "not":
                 raise RuleError("'not' is a word of the language and cannot name a type", span)
-            return Defined(head, items, span)
-        found = self.expect(_side, (*_TERMS, "'{'") if self.kind == "equal" else _TERMS)
-        other = found["term"] if found.lastgroup == "term" else found["name"]
-        start = found.start("term" if found.lastgroup == "term" else "name")
-        other_args = self.arguments() if found.lastgroup == "applied" else None
-        right = self.span(start, self.at)
-        span = self.span(left.start, self.at)
-        self.follow((), "'('" if found.lastgroup == "name" else "")
+            return Defined(left.head, items, span)
+        right = self.side(self.expect(_side, (*_TERMS, "'{'") if self.kind == "equal" else _TERMS))
+        span = self.span(left.span.start, right.span.end)
         # label(i) = B-PER is the same as label(i) in {B-PER}
-        if args is not None and not is_closed and other_args is None:
-            return self.atom(head, args, (constant_name(other),), span)
-        one, two = self.compared_term(head, args, left), self.compared_term(other, other_args, right)
-        # the variable first: a rule that starts with a number would read as weighted
-        return Equal(two, one, span) if isinstance(one, Constant) else Equal(one, two, span)
+        if left.args is not None and not left.is_starred and right.args is None:
+            return self.atom(left, (t.constant_name(right.head),), span)
+        one, other = self.compared_term(left), self.compared_term(right)
+        # the variable first, because a rule that starts with a number would read as weighted
+        return Equal(other, one, span) if isinstance(one, Constant) else Equal(one, other, span)
 
-    def compared_term(self, head: str, args: tuple[Any, ...] | None, span: Span) -> Term:
-        if args is not None:
-            raise RuleError("functions are not supported", span,
+    def compared_term(self, side: _Side) -> Term:
+        if side.args is not None:
+            raise RuleError("functions are not supported", side.span,
                             "write a predicate with a functional argument, such as motherOf(person, person!)")
-        if head == "not":
-            raise RuleError("'not' is a word of the language and cannot name a variable", span)
-        return self.term(head, span.start, span.end)
+        if side.head == "not":
+            raise RuleError("'not' is a word of the language and cannot name a variable", side.span)
+        return self.term(side.head, side.span.start, side.span.end)
 
-    def atom(self, name: str, args: tuple[Any, ...] | None, labels: tuple[str, ...] | None, span: Span) -> Atom:
+    def side(self, found: re.Match[str], more: tuple[str, ...] = ()) -> _Side:
+        """One side of a comparison, and the token behind it; errors expect `more` besides connectives."""
+        kind = found.lastgroup
+        group = "term" if kind == "term" else "name"
+        args = self.arguments() if kind == "applied" else None
+        side = _Side(found[group], args, args is not None and "*" in found["applied"],
+                     self.span(found.start(group), self.at))
+        self.follow((*more, "'('") if kind == "name" else more)
+        return side
+
+    def atom(self, side: _Side, labels: tuple[str, ...] | None, span: Span) -> Atom:
+        name = side.head
         if not _is_name(name):
             raise RuleError(f"{name} is not a predicate", span)
-        if name == "not" or (not args and name.lower() in WORDS):
+        if name == "not" or (not side.args and name.lower() in t.WORDS):
             raise RuleError(f"{name!r} is a word of the language and cannot name a predicate", span)
-        return Atom(name, args or (), labels, span)
+        return Atom(name, side.args or (), labels, span)
+
+    def plain_atom(self, side: _Side, labels: tuple[str, ...] | None, span: Span) -> Atom:
+        if side.is_starred:
+            raise RuleError("'*' before the bracket marks a declaration", span, f"write *{side.head}(...)")
+        return self.atom(side, labels, span)
+
+    def labels(self, left: _Side) -> tuple[tuple[str, ...], Span]:
+        """The members of the set behind `in {` or `= {`, and the place of the whole comparison."""
+        start, found = self.at - 1, []
+        while (item := _item.match(self.text, self.at)) is not None:
+            found.append(item[1])
+            self.at = item.end()
+        comma = ["','"] if found and self.text[self.at - 1] != "," else []
+        self.expect(_closing_set, ["'}'", "a name", "a number", "a string", *comma])
+        items = t.set_items(found, self.span(start, self.at))
+        span = self.span(left.span.start, self.at)
+        self.follow()
+        return items, span
 
     def arguments(self) -> tuple[Any, ...]:
-        """What is in the brackets of an atom, from behind the opening bracket to behind the closing one."""
-        found = _closes.match(self.text, self.at)
+        """The arguments of an atom, from behind the opening bracket to behind the closing one."""
+        found = _closing.match(self.text, self.at)
         if found is not None:
             self.at = found.end()
             return ()
         args: list[Any] = []
         end = ","
         while end == ",":
-            found = self.next(_argument)
+            found = self.expect(_argument)
             plus, name, mark, sign, distance, end = found.groups()
             first, last = found.span(2)
             if end is None or (plus and (mark or sign)) or (sign and not distance):
@@ -336,7 +319,7 @@ class _Reader:
             elif mark is not None:
                 args.append(self.marked(name, self.span(first, last), mark, found.start(3)))
             elif sign is not None:
-                if distance[0] == "-" or len(distance) > MAX_DIGITS:
+                if distance[0] == "-" or len(distance) > t.MAX_DIGITS:
                     raise RuleError("this is not an offset", self.span(*found.span(5)), "write i+1 or i-1")
                 args.append(self.term(name, first, found.end(5), offset=int(sign + distance)))
             else:
@@ -367,45 +350,25 @@ class _Reader:
         if not self.prac and not name[0].isupper() and _is_name(name):
             return Variable(name, "", offset, per_constant, span)
         if offset or per_constant:
-            raise UnexpectedError(f"{name} is a constant: only a variable can have an offset or '+'", span,
-                                  "variables start with a lower-case letter")
-        return Constant(constant_name(name), "", span)
-
-    def items(self) -> tuple[str, ...]:
-        """The members of a set, from behind the opening bracket to behind the closing one."""
-        start, found = self.at - 1, []
-        while (item := _item.match(self.text, self.at)) is not None:
-            found.append(item[1])
-            self.at = item.end()
-        comma = ["','"] if found and self.text[self.at - 1] != "," else []
-        self.expect(_closes_set, ["'}'", "a name", "a number", "a string", *comma])
-        return set_items(found, self.span(start, self.at))
+            raise t.UnexpectedError(f"{name} is a constant: only a variable can have an offset or '+'", span,
+                                    "variables start with a lower-case letter")
+        return Constant(t.constant_name(name), "", span)
 
     # tokens
 
-    def next(self, pattern: re.Pattern[str]) -> re.Match[str]:
-        """The match of a pattern that matches everywhere."""
-        found = pattern.match(self.text, self.at)
-        assert found is not None
-        self.at = found.end()
-        return found
-
-    def expect(self, pattern: re.Pattern[str], expected: Iterable[str]) -> re.Match[str]:
+    def expect(self, pattern: re.Pattern[str], expected: Iterable[str] = ()) -> re.Match[str]:
         found = pattern.match(self.text, self.at)
         if found is None:
             raise self.unexpected(expected)
         self.at = found.end()
         return found
 
-    def follow(self, comparisons: Iterable[str] = (), bracket: str = "") -> None:
-        """Read the token behind an operand; the arguments are what errors add to the connectives."""
+    def follow(self, more: Iterable[str] = ()) -> None:
+        """Read the token behind an operand; errors expect `more` besides connectives."""
         found = _operator.match(self.text, self.at)
         if found is None:
-            raise self.unexpected([*self.after_operand(), *comparisons, *([bracket] if bracket else [])])
+            raise self.unexpected((*self.after_operand(), *more))
         self.operator, self.kind, self.at = found, found.lastgroup, found.end()
-
-    def end_of_line(self) -> None:
-        self.expect(_end_of_line, ["the end of the line"])
 
     def after_operand(self) -> list[str]:
         return [*_CONNECTIVES, *([f"'{self.closing}'"] if self.closing else ["'.'", "the end of the line"])]
@@ -431,10 +394,6 @@ class _Reader:
 
 def _is_name(token: str) -> bool:
     return not (token[0] in '-."?' or token[0].isdecimal())
-
-
-def _misplaced_star(name: str, span: Span) -> RuleError:
-    return RuleError("'*' before the bracket marks a declaration", span, f"write *{name}(...)")
 
 
 def _too_deep(span: Span) -> RuleError:
