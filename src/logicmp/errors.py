@@ -115,11 +115,17 @@ class CostError(RuleError):
     """The rule is right, but what it asks for is over a limit; the numbers are in the message."""
 
 
+def similar(name: str, known: Collection[str]) -> str | None:
+    """The hint for a misspelt name: the nearest known one, if one is near."""
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {close[0]!r}?" if close else None
+
+
 def closest(name: str, known: Collection[str], what: str) -> str:
     """The hint for a misspelt name: the nearest known one, or all of them."""
-    close = difflib.get_close_matches(name, known, n=1)
-    if close:
-        return f"did you mean {close[0]!r}?"
+    hint = similar(name, known)
+    if hint is not None:
+        return hint
     if not known:
         return f"no {what} is declared"
     names = sorted(known)

@@ -1,4 +1,4 @@
-"""Facts: what every line of a .db file means, and what is said where it means nothing."""
+"""Facts: the fact that each line of a .db file means, and the errors of lines that mean none."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_text_means_facts(text: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize("text, expected", list(blocks(FIXTURES / "parse/facts_errors.txt")))
-def test_error_says(text: str, expected: str) -> None:
+def test_error_text(text: str, expected: str) -> None:
     assert error_of(text) == expected
 
 
@@ -182,7 +182,7 @@ constants = st.one_of(
 
 @st.composite
 def plain_facts(draw: st.DrawFn) -> tuple[str, str]:
-    """A line that takes the fast path, and the same line with odd blanks and a comment."""
+    """A line that takes the fast path, and the same line with unusual spaces and a comment."""
     before = draw(st.sampled_from(["", "!", "?", "0.25 ", "1 ", "0 "]))
     name, arity = draw(st.sampled_from([("Smokes", 1), ("Friends", 2), ("Advisor", 2)]))
     args = draw(st.lists(constants, min_size=arity, max_size=arity))
@@ -194,7 +194,7 @@ def plain_facts(draw: st.DrawFn) -> tuple[str, str]:
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(plain_facts(), max_size=4))
-def test_odd_blanks_and_comments_change_nothing(lines: list[tuple[str, str]]) -> None:
+def test_spaces_and_comments_change_nothing(lines: list[tuple[str, str]]) -> None:
     def read(text: str) -> tuple[object, ...]:
         try:
             facts = parse_facts(text, THEORY)

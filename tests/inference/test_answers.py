@@ -59,7 +59,7 @@ def test_without_a_query_every_open_predicate_is_answered() -> None:
     assert list(infer(SMOKERS, "Friends(Anna, Bob)\nSmokes(Carl)")) == [f"Cancer({p})" for p in ("Anna", "Bob", "Carl")]
 
 
-def test_files_are_read_by_the_classes(tmp_path: Path) -> None:
+def test_several_files_are_one_database(tmp_path: Path) -> None:
     (tmp_path / "rules.mln").write_text(SMOKERS)
     (tmp_path / "one.db").write_text("Friends(Anna, Bob)")
     (tmp_path / "two.db").write_text("Smokes(Anna)")

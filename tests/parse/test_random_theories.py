@@ -1,4 +1,4 @@
-"""The generators of random theories and models, on which the property tests stand."""
+"""The generators of random theories and models that the property tests use."""
 
 from __future__ import annotations
 
@@ -80,12 +80,12 @@ USES: dict[str, Callable[[Theory], bool]] = {
 }
 
 
-def test_every_feature_is_told_apart_here() -> None:
+def test_every_feature_has_a_check_here() -> None:
     assert set(USES) == ALL
 
 
 @pytest.mark.parametrize("feature", sorted(ALL))
-def test_feature_occurs_unless_left_out(feature: str) -> None:
+def test_feature_occurs_unless_excluded(feature: str) -> None:
     assert any(USES[feature](random_theory(random.Random(seed))) for seed in range(100))
     for seed in range(100):
         theory = random_theory(random.Random(seed), features=ALL - {feature})
@@ -125,7 +125,7 @@ def test_same_seed_gives_the_same_theory() -> None:
             assert torch.equal(one.unary[name], other.unary[name]) and torch.equal(one.q[name], other.q[name])
 
 
-def test_unknown_feature_is_refused() -> None:
+def test_unknown_feature_is_rejected() -> None:
     with pytest.raises(LogicMPError, match="unknown feature 'magic'"):
         random_theory(random.Random(0), features={"magic"})
     with pytest.raises(LogicMPError, match="at least 1"):

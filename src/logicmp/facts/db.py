@@ -20,11 +20,11 @@ from pathlib import Path
 
 from ..errors import LogicMPError, RuleError, Source, Span, closest
 from ..files import read_source, read_stdin
-from ..parse.grammar import Defined, Include, Starred, Statement
 from ..parse.reader import read_statements
 from ..parse.resolve import unknown_constant, unknown_predicate, wrong_arity
 from ..parse.syntax import Atom, Constant, Not, Variable
 from ..parse.theory import Theory
+from ..parse.tokens import Defined, EmptyError, Include, Starred, Statement, UnexpectedError
 from .columns import Evidence, FactTable
 
 # a constant that needs no quotes, as in the grammar
@@ -120,13 +120,13 @@ class _FactReader:
 
     def _shown_as_written(self, error: RuleError, line: str, number: int) -> RuleError:
         """The error of one line, with the line as the user wrote it, and with what a fact may be."""
-        if error.message == "the theory is empty":
+        if isinstance(error, EmptyError):
             return RuleError("this is not a fact", self._line(self.before[-1] + number), _HINT)
         span, hint = error.span, error.hint
         if span is not None:
             start = _start(self.sources[-1], number)
             span = Span(self.sources[-1], start + span.start, start + span.end)
-        if error.message.endswith(("cannot stand here", "only a variable can have an offset or '+'")):
+        if isinstance(error, UnexpectedError):
             odd = [arg for arg in _ARGUMENT.findall(line) if not re.fullmatch(_CONSTANT, arg)]
             hint = f'put the constant in quotes: "{odd[0]}"' if odd and "?" not in odd[0] else _HINT
         return RuleError(error.message, span, hint)

@@ -30,6 +30,7 @@ from ..parse.syntax import (
     Variable,
     children,
     free_variables,
+    map_terms,
     terms,
     with_children,
 )
@@ -254,15 +255,8 @@ def rename_apart(formula: Formula) -> Formula:
     taken = set(free_variables(formula))
 
     def walk(node: Formula, names: Mapping[str, str]) -> Formula:
-        def term(t: SyntaxTerm) -> SyntaxTerm:
-            if isinstance(t, Variable) and (t.per_constant or t.name in names):
-                return replace(t, name=names.get(t.name, t.name), per_constant=False)
-            return t
-
-        if isinstance(node, Atom):
-            return replace(node, args=tuple(map(term, node.args)))
-        if isinstance(node, Equal):
-            return replace(node, left=term(node.left), right=term(node.right))
+        if isinstance(node, (Atom, Equal)):
+            return map_terms(node, lambda v: Variable(names.get(v.name, v.name), v.type, v.offset, span=v.span))
         if isinstance(node, (Exists, Forall)):
             inner = dict(names)
             for variable in node.variables:
@@ -305,18 +299,8 @@ def variable_ranges(formula: Formula) -> dict[str, Range]:
 
 def write_out(formula: Formula, variable: str, values: list[Constant], window: Range) -> Formula:
     """Replace the quantifier of one variable by a disjunction or conjunction over the constants of its type."""
-
-    def put(node: Formula, value: int) -> Formula:
-        def term(t: SyntaxTerm) -> SyntaxTerm:
-            if isinstance(t, Variable) and t.name == variable:
-                return values[value + t.offset]
-            return t
-
-        if isinstance(node, Atom):
-            return replace(node, args=tuple(map(term, node.args)))
-        if isinstance(node, Equal):
-            return replace(node, left=term(node.left), right=term(node.right))
-        return with_children(node, [put(child, value) for child in children(node)])
+    def put(body: Formula, value: int) -> Formula:
+        return map_terms(body, lambda v: values[value + v.offset] if v.name == variable else v)
 
     if isinstance(formula, (Exists, Forall)) and formula.variables[0].name == variable:
         inside = range(-window.low, len(values) - window.high)

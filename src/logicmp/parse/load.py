@@ -14,10 +14,10 @@ from pathlib import Path
 
 from ..errors import LogicMPError, RuleError, Source
 from ..files import read_source, read_stdin
-from .grammar import Include, Statement
 from .reader import read_statements
 from .resolve import resolve
 from .theory import Theory
+from .tokens import Include, Statement
 
 GRAMMARS = ("auto", "standard", "prac")
 
