@@ -1,4 +1,4 @@
-"""Facts: what every line of a .db file means, and what is said where it means nothing."""
+"""Facts: what every line of a .db file means, and the errors for lines that are no facts."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_repeated_facts_are_kept_once_with_a_warning() -> None:
                               "people.db: 1 fact of Rain is given again, first on line 5"]
 
 
-def test_unknown_and_soft_facts_may_be_repeated() -> None:
+def test_unobserved_and_soft_facts_may_be_repeated() -> None:
     facts = parse_facts("?Smokes(A)\n?Smokes(A)\n.3 Smokes(B)\n0.30 Smokes(B)", THEORY)
     assert show(facts) == "Smokes(A) = nan   line 1\nSmokes(B) = 0.3   line 3"
 
@@ -157,7 +157,7 @@ constants = st.one_of(
 
 @st.composite
 def plain_facts(draw: st.DrawFn) -> tuple[str, str]:
-    """A line that takes the fast path, and the same line with odd blanks and a comment."""
+    """A line that takes the fast path, and the same line with odd spaces and a comment."""
     before = draw(st.sampled_from(["", "!", "?", "0.25 ", "1 ", "0 "]))
     name, arity = draw(st.sampled_from([("Smokes", 1), ("Friends", 2), ("Advisor", 2)]))
     args = draw(st.lists(constants, min_size=arity, max_size=arity))
@@ -169,7 +169,7 @@ def plain_facts(draw: st.DrawFn) -> tuple[str, str]:
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(plain_facts(), max_size=4))
-def test_odd_blanks_and_comments_change_nothing(lines: list[tuple[str, str]]) -> None:
+def test_odd_spaces_and_comments_change_nothing(lines: list[tuple[str, str]]) -> None:
     def read(text: str) -> tuple[object, ...]:
         try:
             facts = parse_facts(text, THEORY)
