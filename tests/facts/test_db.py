@@ -49,7 +49,7 @@ def test_text_means_facts(text: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize("text, expected", list(blocks(FIXTURES / "parse/facts_errors.txt")))
-def test_error_says(text: str, expected: str) -> None:
+def test_a_line_that_is_no_fact_is_an_error(text: str, expected: str) -> None:
     assert error_of(text) == expected
 
 

@@ -45,7 +45,7 @@ def test_a_usual_theory_has_no_warnings() -> None:
     ("P(x) ^ !P(x).", ["this rule is never true: no world satisfies it"]),
     ("1 P(x) ^ !P(x)", ["this rule is never true and changes nothing"]),
     ("1 P(x) ^ Q(x)", []),
-    # no weight to speak of
+    # a weight of zero
     ("0 P(x) ^ Q(x)", ["the weight is zero: the rule changes nothing"]),
     ("1e-9 P(x) ^ Q(x)", []),
     # a variable that looks like a constant

@@ -203,11 +203,11 @@ class Resolver:
         return self.theory.predicate[literal.predicate]
 
     def _treat(self, work: _Work, pairs: tuple[Pair, ...], own: int) -> list[tuple[int, _Work]]:
-        """V(c) becomes V(c) - V(c where a pair meets) + V(c where it meets, merged), pair by pair; equal ones join."""
+        """Resolve all pairs: V(c) becomes V(c) - V(c where a pair meets) + V(c where it meets, merged)."""
         open_states: dict[tuple[_Work, tuple[Pair, ...]], int] = {(work, pairs): 1}
         done: list[tuple[int, _Work]] = []
         while open_states:
-            # the oldest first, so that states of one generation can still be joined
+            # the oldest first, so that equal states of one generation are merged
             (work, pairs), coefficient = next(iter(open_states.items()))
             del open_states[work, pairs]
             if not pairs:
