@@ -84,7 +84,7 @@ rules
      8: Smokes(x) <=> Cancer(x).
 
 warnings
-  line 5: predicate Rain stands in no rule
+  line 5: predicate Rain is in no rule
   line 7: a weighted implication also lowers its premise: an atom there becomes less likely where the conclusion is \
 unlikely
 """, "")
@@ -132,7 +132,7 @@ def test_check_as_json(shell: Shell) -> None:
         ],
         "facts": {"Smokes": 1, "Friends": 1},
         "warnings": [
-            "line 5: predicate Rain stands in no rule",
+            "line 5: predicate Rain is in no rule",
             "line 7: a weighted implication also lowers its premise: an atom there becomes less likely "
             "where the conclusion is unlikely",
         ],

@@ -88,7 +88,7 @@ def test_worlds_are_chosen_by_flag_and_printed(shell: Shell) -> None:
     err = shell(*QUERY, "--world", "open").err
     assert "closed world: none\nopen world:   Smokes, Cancer, Friends\n" in err
     err = shell(*QUERY, "-cw", "Smokes", "-ow", "Friends").err
-    assert "closed world: Smokes (as asked)\nopen world:   Cancer, Friends\n" in err
+    assert "closed world: Smokes (as requested)\nopen world:   Cancer, Friends\n" in err
 
 
 def test_semantics_make_a_difference_where_a_formula_has_clauses(shell: Shell) -> None:

@@ -178,7 +178,7 @@ def test_a_call_over_the_memory_limit_is_refused_with_numbers() -> None:
         " --> <text>:1:1\n"
         "1 | R(a,b) ^ Q(a,c) ^ R(b,c) => EXIST d (R(a,d) ^ Q(b,d) ^ R(c,d))\n"
         "  | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
-        "hint: split the rule so that fewer variables are in play at once, or raise max_elements")
+        "hint: split the rule into rules with fewer variables each, or raise max_elements")
 
 
 def test_a_rule_that_costs_too_much_fails_when_the_layer_is_made() -> None:

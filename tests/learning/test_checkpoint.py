@@ -61,11 +61,14 @@ def test_a_checkpoint_of_other_rules_is_refused(tmp_path: Path) -> None:
         learn(str(THEORY) + "P(x) v Q(x)", [parse_facts(FACTS, THEORY)], checkpoint=tmp_path / "run")
 
 
-@pytest.mark.parametrize("data", [b"", b"PK\x03\x04 something else", b"\x02\0\0\0\0\0\0\0{}"])
-def test_another_kind_of_file_is_refused_and_left_alone(tmp_path: Path, data: bytes) -> None:
+@pytest.mark.parametrize("data, message", [
+    (b"", "cannot read a checkpoint from"), (b"PK\x03\x04 something else", "cannot read a checkpoint from"),
+    (b"\x02\0\0\0\0\0\0\0{}", "is not a checkpoint of learning"),
+])
+def test_another_kind_of_file_is_rejected_and_not_changed(tmp_path: Path, data: bytes, message: str) -> None:
     path = tmp_path / "run"
     path.write_bytes(data)
-    with pytest.raises(LogicMPError, match="is not a checkpoint of learning"):
+    with pytest.raises(LogicMPError, match=message):
         run(path)
     assert path.read_bytes() == data
 

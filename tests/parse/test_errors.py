@@ -9,7 +9,7 @@ import pytest
 from fixtures_reader import FIXTURES, blocks
 
 from logicmp import LogicMPError, load_theory, parse_theory
-from logicmp.errors import MAX_SHOWN, Source, Span
+from logicmp.errors import MAX_SHOWN
 
 
 def message(text: str) -> str:
@@ -59,20 +59,6 @@ def test_long_line_is_cut_around_the_place() -> None:
     first = carets.index("^")
     assert line[first : first + 5] == "Cough"
     assert carets[first:] == "^^^^^"
-
-
-def test_end_of_a_long_line_is_shown() -> None:
-    text = "x" * 1000 + "Cough"
-    _, line, carets = Span(Source("long", text), 1000, 1005).show().split("\n")
-    assert line.endswith("xCough")
-    assert carets.index("^") == line.index("Cough")
-    assert carets.endswith("^^^^^") and len(carets) == len(line)
-
-
-def test_lines_are_counted_from_the_first() -> None:
-    source = Source("s", "ab\n\ncd\n", first_line=7)
-    assert [(Span(source, k, k).line, Span(source, k, k).column) for k in range(8)] == [
-        (7, 1), (7, 2), (7, 3), (8, 1), (9, 1), (9, 2), (9, 3), (10, 1)]
 
 
 # files

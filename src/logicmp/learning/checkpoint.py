@@ -17,7 +17,7 @@ from typing import Any
 from torch import Tensor
 
 from ..errors import LogicMPError
-from ..files import write_whole
+from ..files import load_tensors, save_tensors
 from .databases import Database
 
 _HINT = "give another file name, or take the file away to start anew"
@@ -50,24 +50,21 @@ def fingerprint(databases: Sequence[Database]) -> str:
 
 
 def save_checkpoint(path: Path, standing: Standing, belongs_to: Mapping[str, Any]) -> None:
-    from safetensors.torch import save
-
+    """Write a checkpoint, whole or not at all."""
     numbers = {"iteration": standing.iteration, "best_iteration": standing.best_iteration,
                "best_loss": standing.best_loss}
-    write_whole(path, save({"vector": standing.vector.detach().clone(), "best": standing.best.detach().clone()},
-                           {"standing": json.dumps(numbers), "belongs_to": json.dumps(belongs_to)}), "a checkpoint")
+    # clones, because safetensors rejects tensors that share memory
+    save_tensors(path, {"vector": standing.vector.detach().clone(), "best": standing.best.detach().clone()},
+                 {"standing": json.dumps(numbers), "belongs_to": json.dumps(belongs_to)}, "a checkpoint")
 
 
 def load_checkpoint(path: Path, belongs_to: Mapping[str, Any]) -> Standing:
-    """Read a checkpoint; that of other rules, options or data is refused."""
-    from safetensors import SafetensorError, safe_open
-
+    """Read a checkpoint; reject one that was made with other rules, options or data."""
+    tensors, metadata = load_tensors(path, "a checkpoint", _HINT)
     try:
-        with safe_open(str(path), "pt") as file:
-            metadata = file.metadata() or {}
-            found, numbers = json.loads(metadata["belongs_to"]), json.loads(metadata["standing"])
-            standing = Standing(file.get_tensor("vector"), file.get_tensor("best"), **numbers)
-    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as cause:
+        found, numbers = json.loads(metadata["belongs_to"]), json.loads(metadata["standing"])
+        standing = Standing(tensors["vector"], tensors["best"], **numbers)
+    except (KeyError, TypeError, ValueError) as cause:
         raise LogicMPError(f"{str(path)!r} is not a checkpoint of learning: {cause}", _HINT) from None
     for what, value in belongs_to.items():
         if found.get(what) != value:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import LogicMPError
+from ..files import write_whole
 
 # capitals of 5 by 7 dots: after each character its rows from the top, five bits each, as digits to the base 32
 LETTERS = (
@@ -67,10 +67,4 @@ class Picture:
         header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
         data = (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows.tobytes(), 9))
                 + chunk(b"IEND", b""))
-        temporary = path.with_name(path.name + ".part")
-        try:
-            temporary.write_bytes(data)
-            temporary.replace(path)
-        except OSError as cause:
-            raise LogicMPError(f"cannot write {str(path)!r}: {cause.strerror or cause}",
-                               "choose another place with -o") from None
+        write_whole(path, data, hint="choose another place with -o")
