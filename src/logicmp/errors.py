@@ -116,11 +116,17 @@ class CostError(RuleError):
 
 
 def closest(name: str, known: Collection[str], what: str) -> str:
-    """The hint for a misspelt name: the nearest known one, or all of them."""
+    """The hint for a misspelt name: the nearest known one, or all of them.
+
+    >>> closest("gibs", ["exact", "gibbs"], "method"), closest("B", ["Anna"], "constant")
+    ("did you mean 'gibbs'?", 'declared constants: Anna')
+    """
     close = difflib.get_close_matches(name, known, n=1)
     if close:
         return f"did you mean {close[0]!r}?"
+    # only these are declared by the user
+    how = "declared" if what in ("predicate", "type", "constant", "label") else "available"
     if not known:
-        return f"no {what} is declared"
+        return f"no {what} is {how}"
     names = sorted(known)
-    return f"declared {what}s: {', '.join(names[:12])}{', ...' if len(names) > 12 else ''}"
+    return f"{how} {what}s: {', '.join(names[:12])}{', ...' if len(names) > 12 else ''}"

@@ -46,7 +46,7 @@ def test_the_convention_decides_which_predicates_are_closed(
 
 def test_the_choice_is_described_by_reason() -> None:
     assert world("Smokes(Anna)\nCancer(Bob)").describe() == (
-        "closed world: Smokes, Cancer (it has facts); Friends (declared with *)\n"
+        "closed world: Smokes, Cancer (they have facts); Friends (declared with *)\n"
         "open world:   livesIn, drives, mood, Kin")
 
 

@@ -33,7 +33,7 @@ def test_a_mapping_finds_atoms_however_they_are_spaced() -> None:
     assert got["Friends(Anna, Bob)"] == got["Friends(Anna,Bob)"] == 1.0
     assert "Smokes(Bob) => Cancer(Bob)" in got
     assert len(got) == 12
-    with pytest.raises(KeyError, match=r"'Friends\(Anna,Bib\)' was not asked for; did you mean 'Friends\(Anna,Bob\)'"):
+    with pytest.raises(KeyError, match=r"'Friends\(Anna,Bib\)' was not queried; did you mean 'Friends\(Anna,Bob\)'"):
         got["Friends(Anna,Bib)"]
 
 

@@ -21,13 +21,12 @@ from ..errors import LogicMPError
 from ..execute.inputs import world_tensors
 from ..facts.world import World
 from ..layer import LogicMP, Step
-from ..limits import Clock
 from ..normalize.build import counted_formulas
 from ..parse.theory import Predicate, Rule
 from .answers import with_evidence
-from .method import Iteration, Method, Problem, Solution
+from .method import Iteration, Method, Problem, Solution, Status
 
-# how often a run that swings to and fro is repeated with shorter steps
+# how often a run that oscillates continues with more damping
 MAX_RETRIES = 3
 # the spread of the log-odds that a restart begins with
 RESTART_SPREAD = 2.0
@@ -57,31 +56,37 @@ class MeanField(Method):
 
     def solve(self, problem: Problem) -> Solution:
         if self.restarts < 1:
-            raise LogicMPError(f"restarts={self.restarts} cannot be", "one run is the least")
+            raise LogicMPError(f"restarts must be at least 1, got {self.restarts}")
         unary, evidence = world_tensors(problem.world)
         if not unary:
             odds = with_evidence(problem.world, {name: np.zeros(v.shape) for name, v in problem.world.values.items()})
-            return Solution(odds, [_formula_odds(problem, rule, {}, evidence) for rule in problem.formulas],
-                            notes=["no atom is unknown"])
+            return Solution(odds, Status.EXACT, [_formula_odds(problem, rule, {}, evidence)
+                                                 for rule in problem.formulas], notes=["no atom is unobserved"])
         generator = torch.Generator().manual_seed(problem.seed)
         best: _Run | None = None
+        n_runs = 0
         for k in range(self.restarts):
+            if k and problem.limits.is_over():
+                break
             start = None if k == 0 else {name: RESTART_SPREAD * torch.randn(x.shape, generator=generator, dtype=x.dtype)
                                          for name, x in unary.items()}
-            run = self._settle(problem, unary, evidence, start)
+            run = self._converge(problem, unary, evidence, start)
+            n_runs += 1
             if best is None or run.elbo > best.elbo:
                 best = run
         assert best is not None
-        notes = best.notes + ([f"the best of {self.restarts} runs"] if self.restarts > 1 else [])
+        notes = best.notes + ([f"the best of {n_runs} runs"] if self.restarts > 1 else [])
         odds = {name: np.zeros(values.shape) for name, values in problem.world.values.items()}
         odds |= {name: _log_odds(problem.world.theory.predicate[name], problem.world, x.numpy())
                  for name, x in best.logits.items()}
         formulas = [_formula_odds(problem, rule, best.logits, evidence) for rule in problem.formulas]
-        return Solution(with_evidence(problem.world, odds), formulas, elbo=best.elbo, notes=notes, trace=best.trace)
+        status = best.status if n_runs == self.restarts else Status.TIME
+        return Solution(with_evidence(problem.world, odds), status, formulas, elbo=best.elbo, notes=notes,
+                        trace=best.trace)
 
-    def _settle(self, problem: Problem, unary: Mapping[str, Tensor], evidence: Mapping[str, Tensor],
-                start: Mapping[str, Tensor] | None) -> _Run:
-        """Run until nothing moves; a run that swings to and fro is gone on with in shorter steps."""
+    def _converge(self, problem: Problem, unary: Mapping[str, Tensor], evidence: Mapping[str, Tensor],
+                  start: Mapping[str, Tensor] | None) -> _Run:
+        """Run until nothing changes; a run that oscillates continues with more damping."""
         damping = self.damping
         notes: list[str] = []
         trace: list[Iteration] = []
@@ -89,13 +94,13 @@ class MeanField(Method):
         for _ in range(1 + MAX_RETRIES * is_bound_to_stop):
             run = self._run(problem, unary, evidence, start, damping, len(trace))
             trace += run.trace
-            if not is_bound_to_stop or run.change < self.tolerance or run.notes:
+            if not is_bound_to_stop or run.status is not Status.ITERATIONS:
                 notes += run.notes
                 break
             start, damping = run.logits, (1 + damping) / 2
-            notes = [f"mean field did not settle in {self.iterations} updates: damping was raised to {damping:g}"]
+            notes = [f"mean field did not converge in {self.iterations} updates: damping was raised to {damping:g}"]
         else:
-            notes = [f"mean field did not settle: after {len(trace) - 1 if trace else self.iterations} updates with "
+            notes = [f"mean field did not converge: after {len(trace) - 1 if trace else self.iterations} updates with "
                      f"damping up to {damping:g} a marginal still moved by {run.change:.2g}"]
         return replace(run, notes=notes, trace=trace if self.trace else [])
 
@@ -109,11 +114,10 @@ class MeanField(Method):
         change = math.inf
         # a true grounding of a hard rule counts nothing in log Z, and its weight in the layer
         surplus = self.hard_weight * _n_hard_groundings(problem)
-        clock = Clock(self.max_seconds)
-        is_late = False
+        limits, status = problem.limits, Status.ITERATIONS
 
         def watch(step: Step) -> bool:
-            nonlocal change, is_late
+            nonlocal change, status
             if last:
                 change = max((float((q - last[0].marginals[name]).abs().max())
                               for name, q in step.marginals.items() if q.numel()), default=0.0)
@@ -122,15 +126,18 @@ class MeanField(Method):
                 trace.append(Iteration(n_before + step.number, float(step.elbo()) - surplus,
                                        step.violations().tolist(), change))
             problem.progress("mean field", step.number, self.iterations)
-            is_late = clock.is_over()
             # as the new log-odds are only a part of the way, so is the change
-            return is_late or (step.number > 0 and self.tolerance > 0 and change < self.tolerance * (1 - damping))
+            if step.number > 0 and self.tolerance > 0 and change < self.tolerance * (1 - damping):
+                status = Status.CONVERGED
+            elif limits.is_over():
+                status = Status.TIME
+            return status is not Status.ITERATIONS
 
         with torch.no_grad():
             logits = layer.run(unary, evidence, start=start, watch=watch)
-            late = f"mean field was stopped after {clock.seconds} s and {last[0].number} updates"
-            return _Run(logits, float(last[0].elbo()) - surplus, change / (1 - damping), [late] if is_late else [],
-                        trace)
+            late = f"mean field was stopped after {limits.seconds} s and {last[0].number} updates"
+            return _Run(logits, float(last[0].elbo()) - surplus, change / (1 - damping), status,
+                        [late] if status is Status.TIME else [], trace)
 
 
 @dataclass(frozen=True)
@@ -139,6 +146,7 @@ class _Run:
     elbo: float
     # the largest change of a marginal in the last update, had it been undamped
     change: float
+    status: Status
     notes: list[str]
     trace: list[Iteration]
 
