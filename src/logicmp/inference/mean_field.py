@@ -75,12 +75,15 @@ class MeanField(Method):
             if best is None or run.elbo > best.elbo:
                 best = run
         assert best is not None
-        notes = best.notes + ([f"the best of {n_runs} runs"] if self.restarts > 1 else [])
+        is_cut_short = n_runs < self.restarts
+        notes = [*best.notes]
+        if self.restarts > 1:
+            notes.append(f"the best of {n_runs}{f' of {self.restarts}' * is_cut_short} runs")
         odds = {name: np.zeros(values.shape) for name, values in problem.world.values.items()}
         odds |= {name: _log_odds(problem.world.theory.predicate[name], problem.world, x.numpy())
                  for name, x in best.logits.items()}
         formulas = [_formula_odds(problem, rule, best.logits, evidence) for rule in problem.formulas]
-        status = best.status if n_runs == self.restarts else Status.TIME
+        status = Status.TIME if is_cut_short else best.status
         return Solution(with_evidence(problem.world, odds), status, formulas, elbo=best.elbo, notes=notes,
                         trace=best.trace)
 

@@ -116,7 +116,7 @@ def _best(arrays: GroundArrays, weights: np.ndarray | None, values: np.ndarray, 
     score = float(weights @ counts + network.potentials[network.starts[:-1] + values].sum())
     n_broken = int((holds & soft & (np.append(weights, 0.0)[network.param] > 0)).sum())
     how = "proven to be the best" if status is Status.OPTIMAL else "not proven to be the best"
-    notes = [*notes, f"{solver}: {how}, log-weight {score:.9g}; it breaks {n_broken:,} groundings of rules with "
+    notes = [*notes, f"{solver}: {how}, log-weight {score:.9g}; it violates {n_broken:,} groundings of rules with "
              "positive weights, and no hard one"]
     return Best(values, solver, status, score, n_broken, notes)
 
