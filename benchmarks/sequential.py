@@ -20,13 +20,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from logicmp.errors import LogicMPError, RuleError
-from logicmp.ground.build import MAX_GROUNDINGS
+from logicmp.errors import RuleError
 from logicmp.ground.join import spread
 from logicmp.ground.network import Network
 from logicmp.inference.answers import odds_of_counts, odds_of_values
-from logicmp.inference.method import Method, Problem, Solution
-from logicmp.limits import Clock
+from logicmp.inference.method import Method, Problem, Solution, Status
+from logicmp.limits import need
 
 
 @dataclass
@@ -40,7 +39,6 @@ class MeanFieldSequential(Method):
         hard_weight: the weight that a hard rule acts with.
         rule_out: use Theorem 1; otherwise sum over all values of the other atoms.
         parallel: all groundings at once.
-        max_groundings: groundings that the evidence may leave open.
     """
 
     name: ClassVar[str] = "mean-field-sequential"
@@ -50,19 +48,18 @@ class MeanFieldSequential(Method):
     hard_weight: float = 10.0
     rule_out: bool = True
     parallel: bool = False
-    max_groundings: int = MAX_GROUNDINGS
 
     def solve(self, problem: Problem) -> Solution:
         network = self._network(problem)
         weights = network.share * network.weights[network.param]
         aggregate = (_Parallel if self.parallel else _Sequential)(network, self.rule_out)
-        clock = Clock(self.max_seconds)
         logits = network.potentials.copy()
         q = _softmax(network, logits)
-        notes = []
+        notes, status = [], Status.ITERATIONS
         for number in range(self.iterations):
-            if clock.is_over():
-                notes.append(f"mean field was stopped after {clock.seconds} s and {number} updates")
+            if problem.limits.is_over():
+                status = Status.TIME
+                notes.append(f"mean field was stopped after {problem.limits.seconds} s and {number} updates")
                 break
             with np.errstate(invalid="ignore"):
                 update = network.potentials - aggregate(q, weights)
@@ -71,19 +68,20 @@ class MeanFieldSequential(Method):
             before, q = q, _softmax(network, logits)
             problem.progress("mean field", number + 1, self.iterations)
             if self.tolerance and np.abs(q - before).max(initial=0.0) < self.tolerance * (1 - self.damping):
+                status = Status.CONVERGED
                 break
         else:
             if self.tolerance:
-                notes.append(f"mean field did not settle in {self.iterations} updates")
+                notes.append(f"mean field did not converge in {self.iterations} updates")
         holds = np.multiply.reduceat(_literals(network, q), network.begins[:-1]) if network.n_features else np.zeros(0)
         expected = network.base - np.bincount(network.param, network.share * holds, len(network.base))
-        return Solution(odds_of_values(network, q), odds_of_counts(network, expected), notes=notes)
+        return Solution(odds_of_values(network, q), status, odds_of_counts(network, expected), notes=notes)
 
     def _network(self, problem: Problem) -> Network:
         """The network with a finite weight for hard rules, as the layer has them."""
         rules = [replace(rule, is_hard=False, weight=self.hard_weight) if rule.is_hard else rule
                  for rule in problem.world.theory.rules]
-        network = problem.network(self.max_groundings, (*rules, *problem.formulas))
+        network = problem.network((*rules, *problem.formulas))
         if len(network.cards) > network.n_own:
             feature = int(np.searchsorted(network.begins, np.flatnonzero(network.var >= network.n_own)[0], "right")) - 1
             rule = network.rules[network.rule[feature]]
@@ -132,11 +130,9 @@ class _Sequential:
 
 @cache
 def _compiled(rule_out: bool) -> Callable[..., None]:
-    try:
-        from numba import njit
-    except ImportError:
-        raise LogicMPError("grounding by grounding needs numba, which is not installed",
-                           'pip install "logicmp[sampling]", or use parallel=True') from None
+    need("numba", "sampling", "grounding by grounding", "use parallel=True")
+    from numba import njit
+
     compiled: Callable[..., None] = njit(_messages_by_theorem if rule_out else _messages_by_sum)
     return compiled
 

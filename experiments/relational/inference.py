@@ -13,6 +13,7 @@ from logicmp.execute.inputs import world_tensors
 from logicmp.facts.world import World
 from logicmp.inference.method import Problem
 from logicmp.inference.run import method_class
+from logicmp.limits import Limits
 
 from .data import Split
 from .training import Context, GivenUp
@@ -66,9 +67,9 @@ class Pace:
 def classical(name: str) -> Callable[[Split, Context], Tensor]:
     """A method of `infer`; what it has at the limit is taken, and the run marked as cut short."""
     def run(split: Split, context: Context) -> Tensor:
-        solver = method_class(name).make({"max_seconds": context.max_seconds,
-                                          "max_groundings": context.get("max_groundings", 25_000_000)})
-        solution = solver.solve(Problem(split.world, seed=context.seed, progress=Pace(context)))
+        limits = Limits(context.max_seconds, context.get("max_groundings", 25_000_000))
+        solution = method_class(name)().solve(Problem(split.world, seed=context.seed, progress=Pace(context),
+                                                      limits=limits))
         context.is_cut_short = context.seconds > context.max_seconds
         odds = {predicate: torch.from_numpy(solution.log_odds[predicate]) for predicate in split.queries}
         return split.pick(odds).nan_to_num(nan=0.0, posinf=1e3, neginf=-1e3)

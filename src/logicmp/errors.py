@@ -122,11 +122,17 @@ def similar(name: str, known: Collection[str]) -> str | None:
 
 
 def closest(name: str, known: Collection[str], what: str) -> str:
-    """The hint for a misspelt name: the nearest known one, or all of them."""
+    """The hint for a misspelt name: the nearest known one, or all of them.
+
+    >>> closest("gibs", ["exact", "gibbs"], "method"), closest("B", ["Anna"], "constant")
+    ("did you mean 'gibbs'?", 'declared constants: Anna')
+    """
     hint = similar(name, known)
     if hint is not None:
         return hint
+    # only these are declared by the user
+    how = "declared" if what in ("predicate", "type", "constant", "label") else "available"
     if not known:
-        return f"no {what} is declared"
+        return f"no {what} is {how}"
     names = sorted(known)
-    return f"declared {what}s: {', '.join(names[:12])}{', ...' if len(names) > 12 else ''}"
+    return f"{how} {what}s: {', '.join(names[:12])}{', ...' if len(names) > 12 else ''}"

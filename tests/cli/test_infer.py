@@ -54,7 +54,7 @@ def test_quiet_says_nothing_but_the_answers(shell: Shell) -> None:
 
 def test_json_has_what_the_numbers_mean(shell: Shell) -> None:
     found = json.loads(shell(*QUERY, "--format", "json", "-m", "exact", "--check").out)
-    assert found["method"] == "exact"
+    assert (found["method"], found["status"]) == ("exact", "exact")
     assert found["closed_world"] == {"Friends": "it has facts"}
     assert found["marginals"][0] == {"atom": "Smokes(Anna)", "probability": 1.0, "log_odds": None, "decided": True}
     assert found["marginals"][1]["log_odds"] == pytest.approx(np.log(0.518465 / 0.481535), abs=1e-5)
@@ -120,6 +120,12 @@ def test_any_option_of_a_method_can_be_set(shell: Shell) -> None:
     assert shell(*QUERY, *words).out == shell(*QUERY, "-m", "mean-field", "--iterations", "3", "--quiet").out
 
 
+@pytest.mark.parametrize("words", [["--max-seconds", "0"], ["--set", "max_seconds=0"]])
+def test_a_time_limit_is_of_the_whole_command(shell: Shell, words: list[str]) -> None:
+    assert json.loads(shell(*QUERY, "-m", "bp", "--format", "json", *words).out)["status"] == "time"
+    assert "error: 0 of " in shell(*QUERY, "-m", "bp", "--check", *words).err
+
+
 def test_check_says_how_far_mean_field_is_off(shell: Shell) -> None:
     err = shell(*QUERY, "--check").err
     assert "check: mean field is off by 0.0" in err
@@ -156,6 +162,11 @@ error: predicate 'Smoke' is used but not declared
   | ^^^^^
 hint: did you mean 'Smokes'?
 """),
+    (["-i", "model.mln", "-e", "facts.db", "-cw", "Cancer"],
+     "error: there is nothing to answer: every predicate is closed: Smokes, Friends (they have facts); Cancer (as "
+     "asked)\nhint: name a query: query=\"Smokes\", or -q Smokes on the command line\n"),
+    (["-i", "model.mln", "-q", "Smokes", "--max-seconds", "-1"],
+     "error: the time limit must be a number of seconds, at least 0, got -1.0\n"),
     (["-i", "model.mln", "-m", "gibs"], "error: unknown method 'gibs'\nhint: "),
     (["-i", "model.mln", "-m", "exact", "--damping", "0.1"], "error: method 'exact' has no option 'damping'\nhint: "),
     (["-i", "model.mln", "--set", "damping"], "error: --set 'damping' is not of the form NAME=VALUE\nhint: "),

@@ -138,7 +138,7 @@ def test_with_rules_hard_only_those_with_a_full_stop_count() -> None:
 
 
 def test_without_pysdd_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pysdd.sdd", None)
+    monkeypatch.setitem(sys.modules, "pysdd", None)
     with pytest.raises(LogicMPError, match=r"logicmp\[circuits\]"):
         compile_rules("A v B")
 

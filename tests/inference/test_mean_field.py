@@ -70,12 +70,14 @@ def test_a_run_that_oscillates_is_damped_until_it_converges() -> None:
     theory = "p = {A, B, C, D}\nS(p)\n4 S(x)\n5 x != y => !(S(x) ^ S(y))"
     got = infer(theory, query="S", method="mean-field", damping=0.0)
     assert got.notes == ["mean field did not converge in 200 updates: damping was raised to 0.75"]
+    assert got.status == "converged"
 
 
 def test_a_run_that_never_converges_says_so() -> None:
     got = infer(SMOKERS, FACTS, "Smokes", method="mean-field", iterations=1, damping=0.9, tolerance=1e-12)
     assert len(got.notes) == 1
     assert got.notes[0].startswith("mean field did not converge: after ")
+    assert got.status == "iterations"
 
 
 def test_restarts_keep_the_run_with_the_highest_bound() -> None:

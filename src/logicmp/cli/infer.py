@@ -15,6 +15,7 @@ from ..errors import LogicMPError
 from ..facts.columns import Evidence
 from ..facts.db import load_facts, parse_facts
 from ..files import read_source, write_whole
+from ..limits import MAX_GROUNDINGS, Limits
 from ..parse.load import load_theory
 from ..parse.theory import Theory
 from ..show.answers import _finite, to_csv, to_json, to_text
@@ -93,6 +94,8 @@ def infer(
              "max_cells": max_cells, "max_groundings": max_groundings, "max_seconds": max_seconds,
              "trace": True if trace or plot else None}
     options = {name: value for name, value in given.items() if value is not None} | _settings(more or [])
+    # the clock of the whole command starts here
+    limits = Limits(options.pop("max_seconds", None), options.pop("max_groundings", MAX_GROUNDINGS))
     for path in (results, trace, plot):
         _check_place(path)
     if plot is not None:
@@ -108,7 +111,8 @@ def infer(
     for warning in facts.warnings:
         say(f"warning: {warning}")
     ask: dict[str, Any] = {"query": queries or None, "semantics": semantics.value, "world": world.value,
-                           "closed": _names(closed), "opened": _names(opened), "seed": seed}
+                           "closed": _names(closed), "opened": _names(opened), "seed": seed,
+                           "limits": limits}
     # torch takes its time: what is wrong with the files is said before
     from ..inference.run import infer as run
 

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from ..errors import CostError, LogicMPError
 from ..execute.inputs import Inputs, read_inputs
+from ..limits import need
 from ..parse.theory import Theory
 from .circuit import FALSE, LITERALS, TRUE, Circuit, Level
 from .cnf import Cnf, as_constraints, build_cnf, ground_constraints
@@ -113,11 +114,9 @@ def compile_rules(theory: Theory | str, sizes: Mapping[str, int] | None = None, 
 def conjoin_clauses(cnf: Cnf, max_seconds: float, max_nodes: int, vtree: str = "balanced", minimize: bool = False
                     ) -> tuple[Any, Any]:
     """The manager of a diagram, which has to outlive it, and the diagram of all clauses, one after the other."""
-    try:
-        from pysdd.sdd import SddManager, Vtree
-    except ImportError:
-        raise LogicMPError("circuits need PySDD, which is not installed",
-                           f'pip install "logicmp[circuits]"; or {OTHERWISE}') from None
+    need("pysdd", "circuits", "a circuit", OTHERWISE)
+    from pysdd.sdd import SddManager, Vtree
+
     if vtree not in ("balanced", "right"):
         raise LogicMPError(f"unknown vtree {vtree!r}", "known: balanced, right")
     started, order = time.monotonic(), _close_together(cnf)

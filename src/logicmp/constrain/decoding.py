@@ -25,7 +25,7 @@ from ..inference.moves.arrays import build_arrays
 from ..inference.search.ilp import solve_ilp
 from ..inference.search.maxsat import solve_maxsat
 from ..layer import LogicMP
-from ..limits import Clock
+from ..limits import Limits
 from ..parse.syntax import Not
 from ..parse.theory import Predicate, Theory
 from .cluster import best_clusters
@@ -83,7 +83,7 @@ def decode(theory: Theory | str, logits: Tensor | Mapping[str, Tensor], evidence
     items = [_item(inputs, k) for k in range(len(inputs.like))]
     if not items:
         raise LogicMPError("there is nothing to decode: the batch has no items")
-    layer, clock = LogicMP(constraints), Clock(max_seconds)
+    layer, limits = LogicMP(constraints), Limits(max_seconds)
     found = [_threshold(constraints, item) for item in items]
     before = after = count_violations(layer, found)
     optimal, notes = (~before.any(1)).tolist(), []
@@ -92,9 +92,9 @@ def decode(theory: Theory | str, logits: Tensor | Mapping[str, Tensor], evidence
         todo = [k for k, done in enumerate(optimal) if not done or method == "clustering"]
         for k in todo:
             if method == "clustering":
-                answer, optimal[k] = _cluster(constraints, items[k], clock)
+                answer, optimal[k] = _cluster(constraints, items[k], limits)
             else:
-                answer, optimal[k] = _solve(constraints, items[k], method, clock)
+                answer, optimal[k] = _solve(constraints, items[k], method, limits)
             # observed predicates stay, for the count
             found[k] = {**found[k], **answer}
         after = count_violations(layer, found) if todo else before
@@ -142,21 +142,21 @@ def _threshold(theory: Theory, item: Inputs) -> Answer:
             for predicate in theory.predicates}
 
 
-def _solve(theory: Theory, item: Inputs, method: str, clock: Clock) -> tuple[Answer, bool]:
+def _solve(theory: Theory, item: Inputs, method: str, limits: Limits) -> tuple[Answer, bool]:
     """The best answer by ILP or MaxSAT, and whether that is proven."""
     known = {name: tensor[0] for name, tensor in {**item.evidence, **item.observed}.items()}
     unary = {name: tensor[0] for name, tensor in item.unary.items()}
     network = ground_constraints(theory, item.sizes, known, unary, TOO_BIG)
-    values, is_proven = SOLVERS[method](build_arrays(network, None, unary_features=True), clock.left())
+    values, is_proven = SOLVERS[method](build_arrays(network, None, unary_features=True), limits.left())
     if values is None:
         rules = sorted({int(r) for r in network.rule})
-        raise CostError(f"{method} has no answer after {clock.seconds:g} s; {network}, of this rule among others",
+        raise CostError(f"{method} has no answer after {limits.seconds:g} s; {network}, of this rule among others",
                         network.rules[rules[0]].span,
                         f"raise max_seconds; or take the other of ilp and maxsat; or {TOO_BIG}")
     return write_values(network, item, torch.from_numpy(values).long()[None]), is_proven
 
 
-def _cluster(theory: Theory, item: Inputs, clock: Clock) -> tuple[Answer, bool]:
+def _cluster(theory: Theory, item: Inputs, limits: Limits) -> tuple[Answer, bool]:
     """The best equivalence relation, and whether that is proven."""
     predicate = _relation(theory, item)
     odds = item.unary[predicate.name][0].double()
@@ -166,7 +166,7 @@ def _cluster(theory: Theory, item: Inputs, clock: Clock) -> tuple[Answer, bool]:
         # more than all beliefs together
         certain = (2 * evidence[0].double() - 1).nan_to_num().cpu().numpy() * (1 + np.abs(weights).sum())
         weights = weights + certain + certain.T
-    labels, is_best = best_clusters(weights, clock.left() or 0.0)
+    labels, is_best = best_clusters(weights, limits.left() or 0.0)
     together = torch.from_numpy(labels[:, None] == labels)
     if evidence is not None and bool((~evidence[0].isnan() & (evidence[0] != together)).any()):
         raise LogicMPError(f"the evidence of {predicate.name} is of no equivalence relation, or none was found that "

@@ -48,14 +48,18 @@ class World:
         return [name for name, values in self.values.items() if (values == UNKNOWN).any()]
 
     def describe(self) -> str:
-        """Return two lines: the closed predicates, with the reason, and the open ones."""
+        """Which predicates are closed and which are open, in two lines."""
+        opened = ", ".join(name for name, why in self.closed.items() if not why)
+        return f"closed world: {self.describe_closed() or 'none'}\nopen world:   {opened or 'none'}"
+
+    def describe_closed(self) -> str:
+        """The closed predicates, and why they are closed; empty if there are none."""
         by_reason: dict[str, list[str]] = {}
         for name, why in self.closed.items():
             by_reason.setdefault(why, []).append(name)
-        opened = ", ".join(by_reason.pop("", ["none"]))
-        closed = "; ".join(f"{', '.join(names)} ({why.replace('it has', 'they have') if len(names) > 1 else why})"
-                           for why, names in by_reason.items()) or "none"
-        return f"closed world: {closed}\nopen world:   {opened}"
+        by_reason.pop("", None)
+        return "; ".join(f"{', '.join(names)} ({why if len(names) == 1 else why.replace('it has', 'they have')})"
+                         for why, names in by_reason.items())
 
 
 def build_world(evidence: Evidence, queried: Collection[str] = (), world: str = "alchemy",

@@ -24,11 +24,10 @@ from ..execute.mean_field import Iteration as Update
 from ..execute.mean_field import Run, initial_weights, largest_change
 from ..execute.schedule import Schedule
 from ..facts.world import World
-from ..limits import Clock
 from ..normalize.build import counted_formulas
 from ..parse.theory import Predicate, Rule
 from .answers import with_evidence
-from .method import Iteration, Method, Problem, Solution
+from .method import Iteration, Method, Problem, Solution, Status
 
 # how often a run that oscillates continues with more damping
 MAX_RETRIES = 3
@@ -65,39 +64,46 @@ class MeanField(Method):
         unary, evidence = world_tensors(world)
         if not unary:
             odds = with_evidence(world, {name: np.zeros(v.shape) for name, v in world.values.items()})
-            return Solution(odds, [_formula_odds(problem, rule, {}, evidence) for rule in problem.formulas],
-                            notes=["no atom is unobserved"])
+            return Solution(odds, Status.EXACT, [_formula_odds(problem, rule, {}, evidence)
+                                                 for rule in problem.formulas], notes=["no atom is unobserved"])
         inputs = read_inputs(world.theory, unary, evidence, None)
         executor = build_executor(world.theory, inputs.sizes, tuple(inputs.observed), problem.semantics)
         run = Run(executor, inputs, initial_weights(world.theory, inputs.sizes, self.hard_weight, torch.float64))
         generator = torch.Generator().manual_seed(problem.seed)
-        clock = Clock(self.max_seconds)
         best: _Found | None = None
+        n_runs = 0
         for k in range(self.restarts):
+            if k and problem.limits.is_over():
+                break
             start = None if k == 0 else {name: RESTART_SPREAD * torch.randn(x.shape, generator=generator, dtype=x.dtype)
                                          for name, x in run.base.items()}
             with torch.no_grad():
-                found = self._converge(problem, run, start, clock)
+                found = self._converge(problem, run, start)
+            n_runs += 1
             if best is None or found.elbo > best.elbo:
                 best = found
         assert best is not None
-        notes = best.notes + ([f"the best of {self.restarts} runs"] if self.restarts > 1 else [])
+        is_cut_short = n_runs < self.restarts
+        notes = [*best.notes]
+        if self.restarts > 1:
+            notes.append(f"the best of {n_runs}{f' of {self.restarts}' * is_cut_short} runs")
         logits = run.outputs(best.logits)
         odds = {name: np.zeros(values.shape) for name, values in world.values.items()}
         odds |= {name: _log_odds(world.theory.predicate[name], world, x.numpy()) for name, x in logits.items()}
         formulas = [_formula_odds(problem, rule, logits, evidence) for rule in problem.formulas]
-        return Solution(with_evidence(world, odds), formulas, elbo=best.elbo, notes=notes, trace=best.trace)
+        status = Status.TIME if is_cut_short else best.status
+        return Solution(with_evidence(world, odds), status, formulas, elbo=best.elbo, notes=notes, trace=best.trace)
 
-    def _converge(self, problem: Problem, run: Run, start: Mapping[str, Tensor] | None, clock: Clock) -> _Found:
+    def _converge(self, problem: Problem, run: Run, start: Mapping[str, Tensor] | None) -> _Found:
         """Run until no marginal changes; a run that oscillates continues with more damping."""
         damping = self.damping
         notes: list[str] = []
         trace: list[Iteration] = []
         n_retries = MAX_RETRIES if self.tolerance > 0 else 0
         for _ in range(1 + n_retries):
-            found = self._iterate(problem, run, start, damping, clock, len(trace))
+            found = self._iterate(problem, run, start, damping, len(trace))
             trace += found.trace
-            if not n_retries or found.change < self.tolerance or found.is_late:
+            if not n_retries or found.status is not Status.ITERATIONS:
                 notes += found.notes
                 break
             start, damping = found.logits, (1 + damping) / 2
@@ -107,17 +113,17 @@ class MeanField(Method):
                      f"damping up to {damping:g} a marginal still changed by {found.change:.2g}"]
         return replace(found, notes=notes, trace=trace if self.trace else [])
 
-    def _iterate(self, problem: Problem, run: Run, start: Mapping[str, Tensor] | None, damping: float, clock: Clock,
+    def _iterate(self, problem: Problem, run: Run, start: Mapping[str, Tensor] | None, damping: float,
                  n_before: int) -> _Found:
         trace: list[Iteration] = []
         last: list[Update] = []
         change = math.inf
         # a true grounding of a hard rule adds nothing to log Z, but its weight to the bound
         surplus = self.hard_weight * _n_hard_groundings(problem)
-        is_late = False
+        limits, status = problem.limits, Status.ITERATIONS
 
         def watch(update: Update) -> bool:
-            nonlocal change, is_late
+            nonlocal change, status
             if last:
                 change = largest_change(last[0].marginals, update.marginals)
             last[:] = [update]
@@ -125,14 +131,17 @@ class MeanField(Method):
                 trace.append(Iteration(n_before + update.number, float(update.elbo()) - surplus,
                                        update.violations().tolist(), change))
             problem.progress("mean field", update.number, self.iterations)
-            is_late = clock.is_over()
             # damping shortens each change by its share
-            return is_late or (update.number > 0 and self.tolerance > 0 and change < self.tolerance * (1 - damping))
+            if update.number > 0 and self.tolerance > 0 and change < self.tolerance * (1 - damping):
+                status = Status.CONVERGED
+            elif limits.is_over():
+                status = Status.TIME
+            return status is not Status.ITERATIONS
 
         logits = run.iterate(Schedule(self.iterations, damping), start, watch)
-        late = f"mean field was stopped after {clock.seconds} s and {last[0].number} updates"
-        return _Found(logits, float(last[0].elbo()) - surplus, change / (1 - damping), is_late,
-                      [late] if is_late else [], trace)
+        late = f"mean field was stopped after {limits.seconds} s and {last[0].number} updates"
+        return _Found(logits, float(last[0].elbo()) - surplus, change / (1 - damping), status,
+                      [late] if status is Status.TIME else [], trace)
 
 
 @dataclass(frozen=True)
@@ -141,7 +150,7 @@ class _Found:
     elbo: float
     # the largest change of a marginal in the last update, had it been undamped
     change: float
-    is_late: bool
+    status: Status
     notes: list[str]
     trace: list[Iteration]
 

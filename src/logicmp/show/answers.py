@@ -37,7 +37,7 @@ def _finite(x: float | None) -> float | None:
 
 
 def to_json(found: Marginals, checked: dict[str, Any] | None) -> str:
-    about = {"method": found.method, "semantics": found.semantics,
+    about = {"method": found.method, "status": found.status, "semantics": found.semantics,
              "closed_world": {name: why for name, why in found.world.closed.items() if why},
              "notes": found.notes, "log_partition": found.log_partition, "elbo": _finite(found.solution.elbo)}
     rows = [{"atom": text, "probability": p, "log_odds": _finite(odds), "decided": math.isinf(odds)}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import LogicMPError
 from ..files import write_whole
+from ..limits import need
 
 if TYPE_CHECKING:
     from ..inference.method import Iteration
@@ -23,10 +24,7 @@ def check_plot(path: Path) -> None:
     """Refuse what cannot be drawn before the work is done."""
     if path.suffix.lower() not in SUFFIXES:
         raise LogicMPError(f"cannot draw {path.name!r}", f"the name ends in {', '.join(SUFFIXES)}")
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        raise LogicMPError("--plot needs matplotlib, which is not installed", 'pip install "logicmp[plot]"') from None
+    need("matplotlib", "plot", "--plot")
 
 
 def draw_trace(path: Path, iterations: Sequence[Iteration], rules: Sequence[str]) -> None:

@@ -18,7 +18,7 @@ from .. import oracle
 from ..errors import LogicMPError
 from ..execute.inputs import world_from_tensors
 from ..inference.answers import Marginals, as_probability
-from ..inference.method import Problem
+from ..inference.method import Problem, Status
 from ..inference.run import infer, method_class
 from .random_models import random_model
 
@@ -61,6 +61,8 @@ class MethodBattery:
     answers: Mapping[str, Mapping[str, float]] = MappingProxyType({})
     # whether the answers are zeros and ones: those of one world
     is_world: bool = False
+    # of a run on SMOKERS with the default limits
+    status: Status = Status.CONVERGED
 
     def infer(self, theory: str, evidence: str = "", query: Any = None, **options: Any) -> Marginals:
         return infer(theory, evidence, query, method=self.method, **{**self.options, **options})
@@ -105,6 +107,14 @@ class MethodBattery:
     def test_the_same_seed_gives_the_same_answer(self) -> None:
         one, two = (self.infer(SMOKERS, FACTS, "Smokes, Cancer", seed=3) for _ in range(2))
         assert one.log_odds.tolist() == two.log_odds.tolist()
+
+    def test_the_status_says_why_it_stopped(self) -> None:
+        assert self.infer(SMOKERS, FACTS, "Smokes, Cancer").status is self.status
+
+    def test_a_run_without_time_has_the_status_time(self) -> None:
+        got = self.infer(SMOKERS, FACTS, "Smokes, Cancer", max_seconds=0)
+        assert got.status is Status.TIME
+        assert len(got) == 6
 
     def test_a_theory_that_is_all_evidence_is_answered(self) -> None:
         got = self.infer("p = {A}\nS(p)\n1 S(x)", "S(A)", "S, !S(x)")
@@ -151,11 +161,15 @@ class SamplingBattery(MethodBattery):
     def test_a_run_without_time_stops_with_what_it_has_and_says_so(self) -> None:
         got = self.infer(SMOKERS, FACTS, "Smokes", max_seconds=0)
         assert got.notes[0] == f"{self.method} was stopped after 0 s"
+        assert got.status is Status.TIME
         assert 0 < got["Smokes(Bob)"] < 1
 
     def test_an_error_that_is_not_reached_is_told(self) -> None:
-        notes = self.infer(SMOKERS, FACTS, "Smokes", samples=500, error=1e-5).notes
-        assert any(note.startswith("the standard error is still up to ") for note in notes)
+        # 500 fill twenty batches, 600 twelve of twice the size
+        for samples in (500, 600):
+            got = self.infer(SMOKERS, FACTS, "Smokes", samples=samples, error=1e-5)
+            assert got.status is Status.ITERATIONS
+            assert any(note.startswith("the standard error is still up to ") for note in got.notes)
 
     def test_another_seed_gives_another_answer_within_the_error(self) -> None:
         one, two = (self.infer(SMOKERS, FACTS, "Smokes, Cancer", seed=seed) for seed in (1, 2))
@@ -179,8 +193,7 @@ class SamplingBattery(MethodBattery):
         assert str(caught.value) == (f"method '{self.method}' needs numba, which is not installed\nhint: pip install "
                                      '"logicmp[sampling]"')
 
-    @pytest.mark.parametrize("options", [{"chains": 0}, {"samples": 0}, {"burn_in": -1}])
-    def test_a_number_that_cannot_be_is_refused(self, options: dict[str, int]) -> None:
-        ((name, value),) = options.items()
-        with pytest.raises(LogicMPError, match=f"{name}={value} cannot be"):
-            self.infer(SMOKERS, FACTS, "Smokes", **options)
+    @pytest.mark.parametrize("name, least", [("chains", 1), ("samples", 1), ("burn_in", 0)])
+    def test_a_number_below_the_least_is_rejected(self, name: str, least: int) -> None:
+        with pytest.raises(LogicMPError, match=f"^{name} must be at least {least}, got {least - 1}$"):
+            self.infer(SMOKERS, FACTS, "Smokes", **{name: least - 1})

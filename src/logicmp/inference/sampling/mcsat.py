@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from ...limits import Clock
 from ..method import Problem, Solution
 from ..moves.arrays import GroundArrays, build_arrays
 from ..search.start import obey_hard_rules
@@ -45,8 +44,7 @@ class MCSat(Sampler):
     max_search_flips: int = 100_000
 
     def solve(self, problem: Problem) -> Solution:
-        clock = Clock(self.max_seconds)
-        chains = self.plan(problem, clock)
+        chains = self.plan(problem)
         network = self.network(problem)
         from . import mcsat_loops
 
@@ -57,7 +55,7 @@ class MCSat(Sampler):
         states, rngs = [], [np.random.default_rng([problem.seed, chain]) for chain in range(self.chains)]
         for chain, rng in enumerate(rngs):
             states.append(arrays.new_state(arrays.is_hard, arrays.is_hard))
-            obey_hard_rules(arrays, states[-1], rng, self.max_flips, clock, chain)
+            obey_hard_rules(arrays, states[-1], rng, self.max_flips, problem.limits, chain)
 
         def advance(chain: int, n: int, tally: Tally) -> None:
             mcsat_loops.sample(arrays.ground, states[chain], room, arrays.domain, arrays.is_hard, arrays.log_weight,

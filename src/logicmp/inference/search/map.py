@@ -15,11 +15,10 @@ from typing import ClassVar
 import numpy as np
 
 from ...errors import LogicMPError, closest
-from ...ground.build import MAX_GROUNDINGS
 from ...ground.network import HARD, Network
-from ...limits import Clock, Progress, need, silent
+from ...limits import Limits, Progress, need, silent
 from ..answers import odds_of_counts, odds_of_values
-from ..method import Method, Problem, Solution
+from ..method import Method, Problem, Solution, Status
 from ..moves.arrays import GroundArrays, build_arrays, contradiction, one_each
 from .ilp import solve_ilp
 from .maxsat import solve_maxsat
@@ -38,7 +37,8 @@ class Best:
     # by variable
     values: np.ndarray
     solver: str
-    is_proven: bool
+    # OPTIMAL if it is proven that no world is better
+    status: Status
     # its log-probability but for log Z
     score: float
     # the soft groundings it breaks
@@ -47,7 +47,7 @@ class Best:
 
 
 def best_world(network: Network, weights: np.ndarray | None = None, solver: str = "auto", *, seed: int = 0,
-               max_flips: int = 10_000_000, restarts: int = 10, noise: float = 0.3, clock: Clock | None = None,
+               max_flips: int = 10_000_000, restarts: int = 10, noise: float = 0.3, limits: Limits | None = None,
                progress: Progress = silent) -> Best:
     """The world of highest probability, or the best that was found in time.
 
@@ -66,29 +66,31 @@ def best_world(network: Network, weights: np.ndarray | None = None, solver: str 
     if solver not in SOLVERS:
         raise LogicMPError(f"unknown solver {solver!r}", closest(solver, SOLVERS, "solver"))
     if restarts < 1 or max_flips < 1:
-        raise LogicMPError(f"restarts={restarts}, max_flips={max_flips} cannot be", "one is the least")
+        name, given = ("restarts", restarts) if restarts < 1 else ("max_flips", max_flips)
+        raise LogicMPError(f"{name} must be at least 1, got {given}")
     need("numba", "sampling", "method 'map'")
-    clock = clock or Clock(None)
+    limits = limits or Limits()
     arrays = build_arrays(network, weights, unary_features=True)
     notes: list[str] = []
     for name in _candidates(solver, arrays):
         if name == "walksat":
-            walk = max_walksat(arrays, np.random.default_rng(seed), max_flips, restarts, noise, clock, progress)
+            walk = max_walksat(arrays, np.random.default_rng(seed), max_flips, restarts, noise, limits, progress)
             if walk.n_broken_hard:
                 raise contradiction(network, f"MaxWalkSAT found no world that obeys the hard rules in {walk.flips:,} "
                                     f"flips: the best breaks {walk.n_broken_hard:,} of their groundings")
-            late = f", stopped after {clock.seconds} s" if walk.is_late else ""
+            late = f", stopped after {limits.seconds} s" if walk.is_late else ""
             notes.append(f"MaxWalkSAT: {walk.flips:,} flips in {walk.seconds:.2g} s{late}")
-            # where nothing is broken nothing can be better
-            return _best(arrays, weights, walk.values, name, walk.n_broken == 0, notes)
+            # a world that violates nothing is the best
+            status = Status.OPTIMAL if walk.n_broken == 0 else Status.TIME if walk.is_late else Status.ITERATIONS
+            return _best(arrays, weights, walk.values, name, status, notes)
         progress(name, 0, 1)
-        left = clock.left()
+        left = limits.left()
         if solver == "auto":
             left = PROOF_SECONDS if left is None else min(left, PROOF_SECONDS)
         values, is_proven = (solve_ilp if name == "ilp" else solve_maxsat)(arrays, left)
         progress(name, 1, 1)
         if values is not None:
-            return _best(arrays, weights, values, name, is_proven, notes)
+            return _best(arrays, weights, values, name, Status.OPTIMAL if is_proven else Status.TIME, notes)
         notes.append(f"{name} found no world in {left:g} s")
     raise LogicMPError(notes[-1], "give it more time, or use solver='walksat'")
 
@@ -102,7 +104,7 @@ def _candidates(solver: str, arrays: GroundArrays) -> list[str]:
     return [*([exact] if exact and arrays.n_features <= MAX_PROVEN else []), "walksat"]
 
 
-def _best(arrays: GroundArrays, weights: np.ndarray | None, values: np.ndarray, solver: str, is_proven: bool,
+def _best(arrays: GroundArrays, weights: np.ndarray | None, values: np.ndarray, solver: str, status: Status,
           notes: list[str]) -> Best:
     network = arrays.network
     holds = features_holding(network, values)
@@ -113,10 +115,10 @@ def _best(arrays: GroundArrays, weights: np.ndarray | None, values: np.ndarray, 
     np.subtract.at(counts, network.param[soft], network.share[soft] * holds[soft])
     score = float(weights @ counts + network.potentials[network.starts[:-1] + values].sum())
     n_broken = int((holds & soft & (np.append(weights, 0.0)[network.param] > 0)).sum())
-    how = "proven to be the best" if is_proven else "not proven to be the best"
-    notes = [*notes, f"{solver}: {how}, log-weight {score:.9g}; it breaks {n_broken:,} groundings of rules with "
+    how = "proven to be the best" if status is Status.OPTIMAL else "not proven to be the best"
+    notes = [*notes, f"{solver}: {how}, log-weight {score:.9g}; it violates {n_broken:,} groundings of rules with "
              "positive weights, and no hard one"]
-    return Best(values, solver, is_proven, score, n_broken, notes)
+    return Best(values, solver, status, score, n_broken, notes)
 
 
 def features_holding(network: Network, values: np.ndarray) -> np.ndarray:
@@ -139,7 +141,6 @@ class Map(Method):
         max_flips: of MaxWalkSAT, all restarts together.
         restarts: of MaxWalkSAT.
         noise: the share of MaxWalkSAT's moves that are random.
-        max_groundings: groundings that the evidence may leave open.
     """
 
     name: ClassVar[str] = "map"
@@ -147,16 +148,15 @@ class Map(Method):
     max_flips: int = 10_000_000
     restarts: int = 10
     noise: float = 0.3
-    max_groundings: int = MAX_GROUNDINGS
 
     def solve(self, problem: Problem) -> Solution:
-        clock = Clock(self.max_seconds)
-        network = problem.network(self.max_groundings)
+        network = problem.network()
         best = best_world(network, solver=self.solver, seed=problem.seed, max_flips=self.max_flips,
-                          restarts=self.restarts, noise=self.noise, clock=clock, progress=problem.progress)
+                          restarts=self.restarts, noise=self.noise, limits=problem.limits, progress=problem.progress)
         expected = network.base.copy()
         soft = network.param != HARD
         np.subtract.at(expected, network.param[soft],
                        network.share[soft] * features_holding(network, best.values)[soft])
         formulas = [np.where(odds > 0, np.inf, -np.inf) for odds in odds_of_counts(network, expected)]
-        return Solution(odds_of_values(network, one_each(network, best.values)), formulas, notes=best.notes)
+        return Solution(odds_of_values(network, one_each(network, best.values)), best.status, formulas,
+                        notes=best.notes)

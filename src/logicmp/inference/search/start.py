@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...errors import LogicMPError
-from ...limits import Clock, need
+from ...limits import Limits, need
 from ..moves.arrays import GroundArrays, contradiction
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ RESTARTS = 10
 NOISE = 0.3
 
 
-def obey_hard_rules(arrays: GroundArrays, state: State, rng: np.random.Generator, max_flips: int, clock: Clock,
+def obey_hard_rules(arrays: GroundArrays, state: State, rng: np.random.Generator, max_flips: int, limits: Limits,
                     chain: int) -> None:
     """Fill a state with a world that obeys the hard rules, found by WalkSAT; raise if there is none.
 
@@ -45,7 +45,7 @@ def obey_hard_rules(arrays: GroundArrays, state: State, rng: np.random.Generator
         arrays.random_world(search, rng, chain if restart == 0 else 2)
         flips += loops.walk(arrays.ground, search, arrays.domain, best, -np.inf, max_flips // RESTARTS, NOISE, trail,
                             rng)[0]
-        if search.n_broken[0] == 0 or clock.is_over():
+        if search.n_broken[0] == 0 or limits.is_over():
             break
     if search.n_broken[0] > 0:
         search.values[:] = _by_sat_solver(arrays, flips)

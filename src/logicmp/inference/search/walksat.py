@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...limits import Clock, Progress, need
+from ...limits import Limits, Progress, need
 from ..moves.arrays import GroundArrays
 
 # moves between two looks at the clock, at first
@@ -38,7 +38,7 @@ class Walk:
 
 
 def max_walksat(arrays: GroundArrays, rng: np.random.Generator, max_flips: int, restarts: int, noise: float,
-                clock: Clock, progress: Progress) -> Walk:
+                limits: Limits, progress: Progress) -> Walk:
     """The world of lowest cost that a search with restarts finds.
 
     Args:
@@ -66,13 +66,13 @@ def max_walksat(arrays: GroundArrays, rng: np.random.Generator, max_flips: int, 
             if time.monotonic() - before < CHUNK_SECONDS / 2:
                 chunk *= 2
             progress("MaxWalkSAT", done, max_flips)
-            if state.n_broken[0] == 0 or done >= goal or clock.is_over():
+            if state.n_broken[0] == 0 or done >= goal or limits.is_over():
                 break
-        if state.n_broken[0] == 0 or clock.is_over():
+        if state.n_broken[0] == 0 or limits.is_over():
             break
     # the search remembers moves, not what followed them
     state.values[:] = best
     arrays.follow(state)
     n_broken_hard = int(arrays.is_hard[state.broken[: state.n_broken[0]]].sum())
     return Walk(state.values.copy(), int(state.n_broken[0]), n_broken_hard, done, time.monotonic() - start,
-                clock.is_over())
+                limits.is_over())
