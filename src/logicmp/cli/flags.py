@@ -6,8 +6,8 @@
       -maxSteps 100  use --set samples=100
     hint: logicmp infer -i a.mln -e a.db -q Smokes -m mc-sat --set samples=100
 
-`-ms` would otherwise be read as `-m s`. Flags with the same meaning here (-i -e -r -q -f -cw -ow -seed, and -i -o -t -ne
-of `learn`) are not listed.
+Without this, `-ms` would be read as `-m s`. Flags with the same meaning here are not listed: -i -e -r -q -f -cw -ow
+-seed of `infer`, -i -o -t -ne of `learn`.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def learn(
     tolerance: Annotated[float, typer.Option(
         help="Stop when expected and observed counts differ by no more than this; at least 0.")] = 1e-4,
     checkpoint: Annotated[Path | None, typer.Option(
-        metavar="FILE", help="Save the state here after every iteration; if the file exists, continue from it.")] = None,
+        metavar="FILE", help="Save the state here after every iteration, and continue from it if it exists.")] = None,
     fmt: FormatOption = Format.text,
     grammar: GrammarOption = Grammar.auto,
 ) -> None:
