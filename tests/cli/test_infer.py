@@ -164,6 +164,10 @@ hint: did you mean 'Smokes'?
      "error: option 'damping' of method 'auto' is 'high'\nhint: expected a number\n"),
     (["-i", "model.mln", "--set", "iterations=2.5"],
      "error: option 'iterations' of method 'auto' is 2.5\nhint: expected a whole number\n"),
+    # also where no part of the method runs that uses the option
+    (["-i", "model.mln", "--damping", "2"], "error: damping must be at least 0 and below 1, got 2.0\n"),
+    (["-i", "model.mln", "-m", "bp", "--iterations", "-1"], "error: iterations must be at least 0, got -1\n"),
+    (["-i", "model.mln", "-m", "map", "--set", "noise=1.5"], "error: noise must be between 0 and 1, got 1.5\n"),
     (["-i", "model.mln", "-r", "no/where"], "error: cannot write 'no/where': there is no folder 'no'\n"),
     (["-i", "-", "-e", "-"], "error: standard input ('-') can be read only once\n"),
     (["-i", "model.mln", "--plot", "run.doc"],

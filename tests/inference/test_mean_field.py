@@ -99,5 +99,5 @@ def test_a_trace_has_every_iteration() -> None:
 
 
 def test_no_restart_is_refused() -> None:
-    with pytest.raises(LogicMPError, match="restarts=0 cannot be"):
+    with pytest.raises(LogicMPError, match="restarts must be at least 1, got 0"):
         infer(SMOKERS, FACTS, "Smokes", method="mean-field", restarts=0)

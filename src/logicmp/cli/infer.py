@@ -126,8 +126,10 @@ def infer(
         say(line)
     if trace is not None or plot is not None:
         _write_trace(found, theory, trace, plot, say)
-    write = {"text": to_text, "csv": to_csv, "json": lambda found: to_json(found, checked)}[fmt.value]
-    text = write(found)
+    if fmt is OutputFormat.json:
+        text = to_json(found, checked)
+    else:
+        text = to_csv(found) if fmt is OutputFormat.csv else to_text(found)
     if results is None:
         typer.echo(text, nl=False)
     else:
