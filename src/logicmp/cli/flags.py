@@ -101,7 +101,7 @@ def check_flags(words: Sequence[str]) -> None:
         letter, use = table.get(flag, ("", ""))
         # Alchemy's -m, for the most probable world, takes no value
         if command == "infer" and flag == "-m" and (not rest or rest[0].startswith("-")):
-            use = "-m map"
+            use = "-m map # -m names a method"
         if not use:
             line.append(flag)
             continue
