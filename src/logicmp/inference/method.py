@@ -11,7 +11,7 @@ equal.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any, ClassVar
@@ -114,7 +114,23 @@ class Method(ABC):
                 raise LogicMPError(f"option {name!r} of method {cls.name!r} is {value!r}", f"expected {_WORDS[kind]}")
         return cls(**options)
 
+    def __post_init__(self) -> None:
+        for name, value in ((f.name, getattr(self, f.name)) for f in fields(self)):
+            words, is_inside = _RANGES.get(name, ("", None))
+            if is_inside is not None and not is_inside(value):
+                raise LogicMPError(f"{name} must be {words}, got {value}")
+
 
 # the types and the name of a value, by the annotation of its field
 _KINDS: Mapping[str, Any] = {"int": int, "float": (int, float), "bool": bool, "str": str}
 _WORDS = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "a word"}
+# the ranges of options, whichever method has them
+_RANGES: Mapping[str, tuple[str, Callable[[float], bool]]] = {
+    **dict.fromkeys(("iterations", "tolerance", "burn_in", "error", "max_search_flips", "max_cells"),
+                    ("at least 0", lambda x: x >= 0)),
+    **dict.fromkeys(("restarts", "chains", "samples", "max_flips", "max_states"),
+                    ("at least 1", lambda x: x >= 1)),
+    "damping": ("at least 0 and below 1", lambda x: 0 <= x < 1),
+    "noise": ("between 0 and 1", lambda x: 0 <= x <= 1),
+    "step_size": ("above 0", lambda x: x > 0),
+}
