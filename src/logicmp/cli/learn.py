@@ -17,7 +17,7 @@ from ..parse.load import load_theory
 from .options import Format, FormatOption, Grammar, GrammarOption
 
 if TYPE_CHECKING:
-    from ..learning.minimize import Iteration
+    from ..learning.minimize import LearningProgress
 
 
 class Method(str, Enum):
@@ -121,12 +121,12 @@ def _interruptible(checkpoint: Path | None) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _progress() -> Iterator[Callable[[Iteration], None]]:
+def _progress() -> Iterator[Callable[[LearningProgress], None]]:
     """A line that says how far it is, on standard error, while it runs and only on a terminal."""
     from rich.console import Console
 
     with Console(stderr=True).status("reading the databases") as status:
-        def show(iteration: Iteration) -> None:
+        def show(iteration: LearningProgress) -> None:
             held_out = "" if iteration.held_out is None else f"   held-out {iteration.held_out:.6g}"
             status.update(f"iteration {iteration.number}   loss {iteration.loss:.6g}   gradient "
                           f"{iteration.gradient:.3g}{held_out}")
