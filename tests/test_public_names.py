@@ -11,7 +11,7 @@ import logicmp
 
 
 def undocumented(function: object) -> list[str]:
-    """The parameters that the docstring does not name: as an entry of a list, `name:` or `one, other:`, or in `code`."""
+    """The parameters that the docstring names neither in a list, as `name:` or `one, other:`, nor in backquotes."""
     text = inspect.getdoc(function) or ""
     entries = [name for line in re.findall(r"^ +(\w[\w, ]*):", text, re.MULTILINE) for name in line.split(", ")]
     named = {*entries, *re.findall(r"`(\w+)", text)}
