@@ -126,7 +126,7 @@ def log_weight(theory: Theory, unary: dict[str, Tensor], world: dict[str, Tensor
                      else (unary[p.name] * world[p.name]).sum()) for p in theory.predicates)
 
 
-def obeys(theory: Theory, world: dict[str, Tensor]) -> bool:
+def satisfies(theory: Theory, world: dict[str, Tensor]) -> bool:
     try:
         oracle.log_partition(theory, evidence=world)
     except LogicMPError:
@@ -140,11 +140,11 @@ def test_no_answer_that_obeys_is_more_probable_than_the_predicted_one(rng: rando
     model = random_model(rng, max_ground=5, features=ALL - {"negative"})
     theory, spl = as_constraints(model.theory), SPL(model.theory)
     worlds = [to_tensors(theory, assignment) for assignment in all_assignments(theory)]
-    scores = [log_weight(theory, model.unary, world) for world in worlds if obeys(theory, world)]
+    scores = [log_weight(theory, model.unary, world) for world in worlds if satisfies(theory, world)]
     if not scores:
         return
     answer = {name: x.double() for name, x in as_evidence(theory, spl.predict(model.unary)).items()}
-    assert obeys(theory, answer)
+    assert satisfies(theory, answer)
     assert log_weight(theory, model.unary, answer) == pytest.approx(max(scores), abs=1e-9)
     want = float(torch.logsumexp(torch.tensor(scores, dtype=torch.float64), 0)) - max(scores)
     assert float(spl.loss(model.unary, spl.predict(model.unary))) == pytest.approx(want, abs=1e-9)

@@ -20,7 +20,7 @@ def test_an_atom_without_a_fact_is_false_with_or_without_a_star() -> None:
 
 
 @pytest.mark.parametrize("fact, message", [
-    ("?Smokes(Bob)", "train.db:2: Smokes(Bob) is unknown; `learn` needs facts that are true or false"),
+    ("?Smokes(Bob)", "train.db:2: Smokes(Bob) is unobserved; `learn` needs facts that are true or false"),
     ("0.7 Smokes(Bob)", "train.db:2: Smokes(Bob) is soft (0.7); `learn` needs facts that are true or false"),
 ])
 def test_uncertain_facts_are_rejected(fact: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

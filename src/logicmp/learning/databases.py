@@ -75,7 +75,7 @@ def _closed_world(name: str, evidence: Evidence, shared: Theory) -> World:
 def _check_certain(name: str, table: FactTable) -> None:
     for args, value, line in zip(table.args, table.values, table.lines, strict=True):
         if value not in (0, 1):
-            kind = "unknown" if math.isnan(value) else f"soft ({value:g})"
+            kind = "unobserved" if math.isnan(value) else f"soft ({value:g})"
             n = len(table.predicate.arguments)
             atom = Atom(table.predicate.name, tuple(map(Constant, args[:n])), args[n:] or None)
             raise LogicMPError(f"{name}:{line}: {atom} is {kind}; `learn` needs facts that are true or false",
