@@ -136,7 +136,7 @@ def satisfies(theory: Theory, world: dict[str, Tensor]) -> bool:
 
 @given(CASES)
 @settings(max_examples=25, deadline=None)
-def test_no_answer_that_obeys_is_more_probable_than_the_predicted_one(rng: random.Random) -> None:
+def test_no_answer_that_satisfies_the_rules_is_more_probable_than_the_predicted_one(rng: random.Random) -> None:
     model = random_model(rng, max_ground=5, features=ALL - {"negative"})
     theory, spl = as_constraints(model.theory), SPL(model.theory)
     worlds = [to_tensors(theory, assignment) for assignment in all_assignments(theory)]
