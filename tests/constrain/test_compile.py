@@ -37,6 +37,7 @@ def test_rules_that_contradict_each_other_are_named() -> None:
 
 
 def test_the_error_without_pysdd_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pysdd.sdd", None)
+    for module in ("pysdd", "pysdd.sdd"):
+        monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(LogicMPError, match=r"logicmp\[circuits\]"):
         compile_rules("A v B")
