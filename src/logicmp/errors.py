@@ -83,7 +83,12 @@ class Span:
 
 
 class LogicMPError(Exception):
-    """An error that the user can correct: wrong input, or a limit that is too low; the hint is what to do next."""
+    """An error that the user can correct: wrong input, or a limit that is too low; the hint is what to do next.
+
+    Args:
+        message: the problem, with the wrong value.
+        hint: what to do next, shown last.
+    """
 
     def __init__(self, message: str, hint: str | None = None):
         super().__init__(message, hint)
@@ -98,7 +103,14 @@ class LogicMPError(Exception):
 
 
 class RuleError(LogicMPError):
-    """An error at a place in a text, which is shown."""
+    """An error at a place in a text, which is shown.
+
+    Args:
+        message: the problem, with the wrong value.
+        span: the place in a text, shown below the message; None if there is none.
+        hint: what to do next, shown last.
+        also: the second place, if two places contradict each other.
+    """
 
     def __init__(self, message: str, span: Span | None, hint: str | None = None, also: Span | None = None):
         super().__init__(message, hint)
@@ -112,7 +124,14 @@ class RuleError(LogicMPError):
 
 
 class CostError(RuleError):
-    """A rule is valid, but needs more than a limit allows; the numbers are in the message."""
+    """A rule is valid, but needs more than a limit allows; the numbers are in the message.
+
+    Args:
+        message: the cost and the limit, in numbers.
+        span: the rule that costs too much.
+        hint: what to do next, shown last.
+        also: the second place, if two places contradict each other.
+    """
 
 
 def similar(name: str, known: Collection[str]) -> str | None:

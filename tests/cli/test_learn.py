@@ -84,7 +84,7 @@ def test_interrupted_learning_leaves_a_checkpoint_and_the_old_output(
     (["-t", "c.db", "-o", "out.mln"], "cannot read 'c.db': No such file or directory"),
     (["-t", "a.db", "-o", "out.mln", "--relearn", "x"], "--relearn must be 'all' or a list of line numbers, got 'x'"),
     (["-t", "a.db", "-o", "out.mln", "-m", "discriminative"],
-     "the method 'discriminative' needs to know which predicates are asked for"),
+     "method 'discriminative' needs query predicates"),
 ])
 def test_wrong_input_is_an_error(shell: Shell, words: list[str], message: str) -> None:
     status, out, err = with_databases(shell)("learn", "-i", "model.mln", *words)

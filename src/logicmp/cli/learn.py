@@ -19,7 +19,7 @@ from ..show.progress import shown_status
 from .options import Format, FormatOption, Grammar, GrammarOption, InputOption, check_place, split_names
 
 if TYPE_CHECKING:
-    from ..learning.minimize import Iteration
+    from ..learning.minimize import LearningProgress
 
 
 class Method(str, Enum):
@@ -118,6 +118,6 @@ def _interruptible(checkpoint: Path | None) -> Iterator[None]:
         sys.exit(130)
 
 
-def _describe(iteration: Iteration) -> str:
+def _describe(iteration: LearningProgress) -> str:
     held_out = "" if iteration.held_out is None else f"   held-out {iteration.held_out:.6g}"
     return f"iteration {iteration.number}   loss {iteration.loss:.6g}   gradient {iteration.gradient:.3g}{held_out}"

@@ -28,11 +28,16 @@ class FactTable:
 
 @dataclass
 class Evidence:
-    """All facts, by predicate, and the theory with the constants that the facts add to it."""
+    """All facts, by predicate, and the theory with the constants that the facts add to it.
+
+    Attributes:
+        theory: the theory with the constants that the facts add to it.
+        tables: the facts by predicate.
+        warnings: repeated facts and the like: not errors, but worth showing to the user.
+    """
 
     theory: Theory
     tables: dict[str, FactTable]
-    # repeated facts, and the like: not errors, but worth showing to the user
     warnings: list[str] = field(default_factory=list)
 
     def __len__(self) -> int:

@@ -45,6 +45,11 @@ def parse_facts(text: str, theory: Theory, name: str = "<facts>") -> Evidence:
     >>> theory = parse_theory("person = {Anna, Bob}\\nSmokes(person)")
     >>> parse_facts("Smokes(Anna)\\n!Smokes(Bob)", theory).tables["Smokes"].values
     [1.0, 0.0]
+
+    Args:
+        text: one fact per line, as in a .db file.
+        theory: declares the predicates; open types get new constants.
+        name: shown in errors in place of a file name.
     """
     return _read_all([Source(name, text)], theory)
 
@@ -258,7 +263,12 @@ def _atom(table: FactTable, row: int) -> Atom:
 
 
 def load_facts(paths: str | Path | Sequence[str | Path], theory: Theory) -> Evidence:
-    """Read facts from files, from `-` (standard input), or from the file `facts` in a folder of ExpressGNN."""
+    """Read facts from files, from `-` (standard input), or from the file `facts` in a folder of ExpressGNN.
+
+    Args:
+        paths: one or several files, `-` for standard input, or ExpressGNN folders.
+        theory: declares the predicates; open types get new constants.
+    """
     paths = [paths] if isinstance(paths, (str, Path)) else paths
     return _read_all([_source(path) for path in paths], theory)
 

@@ -166,6 +166,13 @@ class Marginals(Mapping[str, float]):
     0.7310585786300049
     >>> print(found.status)
     exact
+
+    Args:
+        answers: the queried atoms and formulas, in order.
+        solution: the result of the method.
+        world: the evidence, and the constants.
+        method: name of the method.
+        semantics: "exact", "paper" or "alchemy".
     """
 
     def __init__(self, answers: Sequence[Answer], solution: Solution, world: World, method: str, semantics: str):

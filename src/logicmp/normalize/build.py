@@ -34,6 +34,7 @@ def normalize_theory(theory: Theory, semantics: str = "exact", sizes: Mapping[st
       + C(a,b) C(b,c) !C(a,c) [b!=c] [a!=b]
 
     Args:
+        theory: the rules.
         semantics: "exact", "paper" or "alchemy".
         sizes: the number of constants of each type; needed only for a quantifier that must be written out.
         max_cubes: reject a rule that needs more products than this.

@@ -127,7 +127,13 @@ def number(value: float) -> str:
 
 @dataclass(frozen=True)
 class Theory:
-    """Types, predicates and rules; every name is declared and every variable has one type."""
+    """Types, predicates and rules; every name is declared and every variable has one type.
+
+    Attributes:
+        types: every type with its constants.
+        predicates: every predicate with the types of its arguments.
+        rules: the rules in the order of the text.
+    """
 
     types: tuple[Type, ...] = ()
     predicates: tuple[Predicate, ...] = ()

@@ -63,6 +63,7 @@ def build_plan(form: NormalForm, sizes: Mapping[str, int] | None = None, observe
     <BLANKLINE>
 
     Args:
+        form: the rules as cubes, from `normalize_theory`.
         sizes: the number of constants of each type, where the theory does not list them all.
         observed: predicates that are evidence; values that depend only on them are computed once.
         max_elements: slice a value with more elements than this, or reject the rule that needs it.

@@ -217,18 +217,26 @@ class RulePlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How to compute all messages and counts: the steps in order, without branches or loops."""
+    """How to compute all messages and counts: the steps in order, without branches or loops.
+
+    Attributes:
+        steps: the values in order; step k computes value %k.
+        messages: the message to each predicate, as a sum of values.
+        rules: the violation count of each rule.
+        constant: values that depend only on evidence: computed once per call.
+        for_messages: values that the messages need.
+        for_counts: values that the counts need.
+        sizes: the number of constants of each type that the plan was made for.
+        is_sized: whether the plan is right only for these sizes: a quantifier was written out, or a value was sliced.
+    """
 
     steps: tuple[Step, ...]
     messages: tuple[Message, ...]
     rules: tuple[RulePlan, ...]
-    # values that depend only on evidence: computed once per call
     constant: frozenset[int]
-    # values that the messages need, and those that the counts need
     for_messages: tuple[int, ...]
     for_counts: tuple[int, ...]
     sizes: tuple[tuple[str, int], ...]
-    # whether the plan is right only for these sizes: a quantifier was written out, or a value was sliced
     is_sized: bool = False
 
     def elements(self, value: int) -> int:

@@ -1,4 +1,6 @@
-"""What every executor must do: the same counts and messages as the oracle, at once or in pieces, folded or not.
+"""Tests that every executor inherits: counts and messages equal the oracle's, in one piece or in slices.
+
+Room: plan, execute, oracle, random_models -> **executor_battery**.
 
     class TestSparse(ExecutorBattery):
         def make(self, plan, theory): return SparseExecutor(plan, theory)
@@ -22,16 +24,16 @@ from logicmp.plan.build import MAX_ELEMENTS
 from logicmp.testing.random_models import Model, models
 
 each_semantics = pytest.mark.parametrize("semantics", SEMANTICS)
-# the battery is inherited: one test runs with executors of several classes
+# the tests are inherited, so hypothesis runs one test in several classes
 checked = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.differing_executors])
 HARD_WEIGHT = 10.0
-# one random theory in two hundred, with nested quantifiers over one predicate, takes seconds at the usual limit
+# at the default limit, 1 random theory in 200 (nested quantifiers over one predicate) takes seconds
 MAX_CUBES = 32
 TRANSITIVITY = "1.5 C(a,b) ^ C(b,c) => C(a,c)"
 
 # all six pairs of four variables: a value with three indices is larger than any predicate
 SQUARE = "R(a,b) ^ Q(a,c) ^ R(a,d) ^ R(b,c) ^ Q(b,d) => R(c,d)"
-# theory, sizes, and a limit that is no less than the largest predicate, which is never cut
+# theory, sizes, and a limit that is at least the size of the largest predicate, which is never sliced
 BIG = {
     "four variables": (f"0.7 {SQUARE}", {"thing": 5}, 25),
     "symmetric": (f"symmetric R(t, t)\nQ(t, t)\n0.7 {SQUARE}", {"t": 4}, 16),
@@ -42,7 +44,7 @@ BIG = {
 
 
 def weights_of(theory: Theory, sizes: Mapping[str, int]) -> list[Tensor]:
-    """The weights of the rules as an executor reads them: different for each constant of `+x`."""
+    """The weights of the rules for an executor, different for each constant of `+x`."""
     found = []
     for rule in theory.rules:
         value = HARD_WEIGHT if rule.is_hard else 1.0 if rule.weight is None else rule.weight
@@ -67,7 +69,7 @@ def close(got: Tensor, want: Tensor, atol: float = 1e-10) -> None:
 
 
 class ExecutorBattery:
-    """Inherit, and override `make`."""
+    """Tests of one executor: inherit, and define `make`."""
 
     def make(self, plan: Plan, theory: Theory) -> Any:
         raise NotImplementedError
@@ -88,7 +90,7 @@ class ExecutorBattery:
         return self.make(build_plan(form, sizes, observed, max_elements), theory)
 
     def planned(self, model: Model, semantics: str, observed: Collection[str] = ()) -> Any:
-        """The executor of a random model; one that is over a limit of the planner is none."""
+        """The executor of a random model; models that exceed a limit of the planner are skipped."""
         try:
             return self.executor(model.theory, model.sizes, semantics, observed)
         except CostError:
@@ -132,7 +134,7 @@ class ExecutorBattery:
                 gradient = gradient + gradient.mT - torch.diag_embed(gradient.diagonal(0, 1, 2))
             close(messages[name], gradient, 1e-9)
 
-    # the same in another way
+    # the same result in another way
 
     @each_semantics
     @checked
@@ -152,7 +154,7 @@ class ExecutorBattery:
     @each_semantics
     @checked
     @given(model=models())
-    def test_items_of_a_batch_do_not_meet(self, semantics: str, model: Model) -> None:
+    def test_items_of_a_batch_are_independent(self, semantics: str, model: Model) -> None:
         executor = self.planned(model, semantics)
         weights = weights_of(model.theory, model.sizes)
         items = [{name: f(tensor).unsqueeze(0) for name, tensor in model.q.items()}
@@ -174,13 +176,13 @@ class ExecutorBattery:
         try:
             pieces = self.executor(model.theory, model.sizes, semantics, max_elements=limit)
         except CostError:
-            # refused in time, which is right as well; the cases below are never refused
+            # rejecting is right, too; the cases below are never rejected
             return
         self._check_same(whole, pieces, {name: q.unsqueeze(0) for name, q in model.q.items()}, model.theory,
                          model.sizes)
 
     @pytest.mark.parametrize("name", BIG)
-    def test_values_over_the_limit_are_cut_into_pieces(self, name: str) -> None:
+    def test_values_over_the_limit_are_sliced(self, name: str) -> None:
         text, sizes, limit = BIG[name]
         theory = parse_theory(text)
         whole = self.executor(theory, sizes)
@@ -199,7 +201,7 @@ class ExecutorBattery:
             close(self.counts(other, q, weights, sizes, weighted),
                   self.counts(one, q, weights, sizes, weighted))
 
-    # shapes at the edge
+    # shapes and dtypes
 
     def test_an_empty_batch_gives_empty_messages(self) -> None:
         theory, sizes = parse_theory(TRANSITIVITY), {"thing": 3}
@@ -209,7 +211,7 @@ class ExecutorBattery:
         assert self.counts(executor, q, weights_of(theory, sizes), sizes).shape == (0, 1)
 
     @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-    def test_the_dtype_of_the_marginals_stays(self, dtype: torch.dtype) -> None:
+    def test_messages_and_counts_have_the_dtype_of_the_marginals(self, dtype: torch.dtype) -> None:
         theory, sizes = parse_theory(TRANSITIVITY), {"thing": 3}
         executor = self.executor(theory, sizes)
         q = {name: x.to(dtype) for name, x in random_q(theory, sizes).items()}

@@ -1,4 +1,4 @@
-"""Distillation: what is a target, what counts, and how imitation grows."""
+"""Distillation: the target, the atoms that count, and the share of the teacher."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_observed_and_missing_atoms_do_not_count(kind: str) -> None:
     assert torch.equal(logits.grad != 0, counts)
 
 
-def test_distillation_takes_the_network_to_what_the_layer_says() -> None:
+def test_distillation_moves_the_model_to_the_layer_output() -> None:
     layer, logits = LogicMP(TRANSITIVITY, iterations=3), torch.tensor([[3.0, 3, -1], [0, 3, 3], [0, 0, 3]])
     logits.requires_grad_()
     optimizer = torch.optim.SGD([logits], lr=0.5)
@@ -70,8 +70,8 @@ def test_distillation_takes_the_network_to_what_the_layer_says() -> None:
     assert layer.theory_loss(logits).item() < before / 5
 
 
-def test_an_unknown_kind_is_refused() -> None:
-    with pytest.raises(LogicMPError, match="known: mse, kl"):
+def test_an_unknown_kind_is_rejected() -> None:
+    with pytest.raises(LogicMPError, match="kind must be 'mse' or 'kl', got 'js'"):
         distillation_loss(LABELS, randn(2, 3), randn(2, 3), "js")
 
 
@@ -99,7 +99,7 @@ def test_the_loss_is_shared_between_labels_and_teacher() -> None:
     assert not found.teacher.requires_grad
 
 
-def test_atoms_without_a_label_are_imitated_only() -> None:
+def test_atoms_without_a_label_learn_from_the_teacher_only() -> None:
     labels = torch.full((2, 3), torch.nan, dtype=torch.float64)
     labels[0] = torch.tensor([1.0, 0, 0])
     logits = randn(2, 3).requires_grad_()
@@ -120,7 +120,10 @@ def test_the_strength_counts_where_weights_are_kept_positive() -> None:
     assert float(dist.teacher.weights[0]) == pytest.approx(4)
 
 
-@pytest.mark.parametrize("options", [{"strength": 0.0}, {"pi_max": 1.5}, {"alpha": -0.1}])
-def test_a_schedule_that_cannot_be_is_refused(options: dict[str, float]) -> None:
-    with pytest.raises(LogicMPError, match="cannot be"):
+@pytest.mark.parametrize("options, message", [
+    ({"strength": 0.0}, "strength must be above 0, got 0.0"), ({"pi_max": 1.5}, "pi_max must be from 0 to 1, got 1.5"),
+    ({"alpha": -0.1}, "alpha must be from 0 to 1, got -0.1"),
+])
+def test_wrong_options_are_rejected(options: dict[str, float], message: str) -> None:
+    with pytest.raises(LogicMPError, match=message):
         LogicDist(TRANSITIVITY, **options)
