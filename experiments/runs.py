@@ -144,9 +144,8 @@ def run_all(plans: Iterable[Result], work: Work, folder: Path, again: bool = Fal
 
 def _run(plan: Result, work: Work, folder: Path) -> list[Result]:
     _reset_peak()
-    found = work(plan)
-    cost = {"memory": _peak_memory(), "threads": torch.get_num_threads(), "commit": commit()}
-    results = [replace(result, **cost) for result in found]
+    results = [replace(result, memory=_peak_memory(), threads=torch.get_num_threads(), commit=commit())
+               for result in work(plan)]
     save_results(results, folder)
     unfinished(plan, folder).unlink(missing_ok=True)
     for result in results:
@@ -205,7 +204,7 @@ def commit() -> str:
 
 
 def _reset_peak() -> None:
-    """Start measuring peak memory anew, where the system can."""
+    """Reset the peak memory of the process, if the system can."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
 

@@ -22,7 +22,9 @@ RESULTS = Path(__file__).with_name("results")
 
 
 def title_of(method: str) -> str:
-    return COMPILED[method] if method in COMPILED else {**METHODS, **DECODED}[method].title
+    if method in COMPILED:
+        return COMPILED[method]
+    return METHODS[method].title if method in METHODS else DECODED[method].title
 
 
 def as_table(results: Sequence[Result]) -> str:

@@ -53,9 +53,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(chosen: argparse.Namespace) -> None:
-    names = [chosen.split] if "/" in chosen.split else split_names(chosen.split)
+    names = split_names(chosen.split) if chosen.split in SPLITS else [chosen.split]
     n_seeds = 1 if chosen.method in DETERMINISTIC else chosen.seeds
-    plans = [Result(*name.split("/"), chosen.method, seed, settings={"max_seconds": chosen.max_seconds})
+    plans = [Result(*name.partition("/")[::2], chosen.method, seed, settings={"max_seconds": chosen.max_seconds})
              for name in names for seed in range(chosen.seed, chosen.seed + n_seeds)]
     run_all(plans, Runner(chosen.data, chosen.results, chosen.give_up), chosen.results, chosen.again,
             chosen.max_seconds if len(plans) > 1 else None)

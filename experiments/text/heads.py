@@ -139,12 +139,12 @@ class RuleHead(Head):
         rules: "adj" or "adj+list".
         adjacent, of_list: initial weights of the two kinds of rules.
         objective: "marginals" or "likelihood".
-        iterations, settled: number of iterations in training and in prediction.
+        iterations, final_iterations: number of iterations in training and in prediction.
         options: for `LogicMP`.
     """
 
     def __init__(self, rules: str, adjacent: float = 4.0, of_list: float = 0.3, objective: str = "likelihood",
-                 iterations: int = 5, settled: int = 10, **options: Any):
+                 iterations: int = 5, final_iterations: int = 10, **options: Any):
         super().__init__()
         theory = with_weights(load_rules(rules), adjacent, of_list)
         self.layer = LogicMP(theory, iterations, **options)
@@ -155,11 +155,11 @@ class RuleHead(Head):
                 [w for k, w in enumerate(self.layer.raw_weights) if not is_list_rule(theory, k)])
         self.objective = objective
         self.iterations = iterations
-        self.settled = settled
+        self.final_iterations = final_iterations
 
     def train(self, mode: bool = True) -> RuleHead:
         for layer in (self.layer, self.without_list):
-            layer.options["iterations"] = self.iterations if mode else self.settled
+            layer.options["iterations"] = self.iterations if mode else self.final_iterations
         return super().train(mode)
 
     def given(self, logits: Tensor, batch: Batch) -> tuple[LogicMP, Tensor, dict[str, Tensor]]:

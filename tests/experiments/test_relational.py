@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -106,6 +107,34 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(
     run_method("gs", split, fresh)
     assert len(fresh.curve) == 12
     assert "not {'steps': 11, 'dim': 8}: starting over" in capsys.readouterr().err
+
+
+def test_an_interrupted_command_continues_and_gives_the_same(
+        split: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stop_at = 0
+
+    def progress(what: str, done: int, total: int) -> None:
+        if done == stop_at:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(run, "load_split", lambda name, data: split)
+    monkeypatch.setattr(run, "load_settings", lambda name, method: {"steps": 12, "dim": 8})
+    monkeypatch.setattr(run, "Checkpoint", lambda path: Checkpoint(path, every=0))
+    monkeypatch.setattr(run, "shown_progress", lambda: nullcontext(progress))
+    plan = Result("made", "up", "gs", settings={"max_seconds": 600.0})
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    run_all([plan], run.Runner(None, whole), whole)
+    stop_at = 7
+    with pytest.raises(KeyboardInterrupt):
+        run_all([plan], run.Runner(None, stopped), stopped)
+    assert load_results(stopped) == [] and (stopped / "unfinished/made-up-gs-0.pt").exists()
+    seen = []
+    monkeypatch.setattr(run, "shown_progress", lambda: nullcontext(lambda what, done, total: seen.append(done)))
+    run_all([plan], run.Runner(None, stopped), stopped)
+    assert seen[0] == 7 and not (stopped / "unfinished/made-up-gs-0.pt").exists()
+    (one,), (other,) = load_results(whole), load_results(stopped)
+    assert one.get("auc_pr") == other.get("auc_pr")
+    assert [value for _, value in one.get("curve")] == [value for _, value in other.get("curve")]
 
 
 def test_lessons_go_on_where_they_were(split: Split, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib
 import json
 import multiprocessing
 import os
@@ -12,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from experiments import tables
 from experiments.checkpoint import Checkpoint
 from experiments.runs import Result, exit_code, load_results, run_all, save_results, unfinished
 from logicmp import LogicMPError
@@ -108,6 +111,22 @@ def test_a_file_that_is_no_checkpoint_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "kept.pt").write_bytes(b"nothing")
     with pytest.raises(LogicMPError, match=r"kept\.pt' is not a checkpoint"):
         Checkpoint(tmp_path / "kept.pt").load()
+
+
+@pytest.mark.parametrize("experiment", ["relational", "text", "documents"])
+def test_the_readme_has_the_tables_of_the_stored_results(experiment: str, capsys: pytest.CaptureFixture[str]) -> None:
+    command = importlib.import_module(f"experiments.{experiment}.__main__")
+    readme = Path(command.__file__).with_name("README.md").read_text()
+    assert command.main(["table"]) == 0
+    tables = [part for part in capsys.readouterr().out.split("\n\n") if part.startswith("|")]
+    assert len(tables) > 1
+    for found in tables:
+        assert found in readme
+
+
+def test_examples_in_docstrings() -> None:
+    found = doctest.testmod(tables)
+    assert found.attempted and not found.failed
 
 
 def test_a_terminated_command_says_that_finished_runs_are_stored(capsys: pytest.CaptureFixture[str]) -> None:
