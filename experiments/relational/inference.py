@@ -1,4 +1,4 @@
-"""Rows without training: LogicMP alone, and the classical methods of `infer` under a time limit."""
+"""Methods without training: LogicMP, and the classical methods of `infer` under a time limit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .training import Context, GivenUp
 
 
 def layer_for(world: World, context: Context, iterations: int) -> LogicMP:
-    """The layer with all soft weights at one value."""
+    """A layer that gives all soft rules the same weight."""
     scale = context.get("scale", 1.0)
     rules = tuple(rule if rule.is_hard else replace(rule, weight=scale) for rule in world.theory.rules)
     return LogicMP(replace(world.theory, rules=rules), iterations, context.get("damping", 0.5), sizes=world.sizes,
@@ -28,11 +28,11 @@ def layer_for(world: World, context: Context, iterations: int) -> LogicMP:
 
 
 def run_logicmp(split: Split, context: Context) -> Tensor:
-    """A constant log-odds for every atom, all groundings, damped updates.
+    """Start from the same log-odds for every atom; damped updates over all groundings.
 
-    With several lessons what comes out goes in again, as with a network that has learned all of it.
+    With several rounds (setting `lessons`) the output of one is the input of the next.
     """
-    # atoms the rules cannot tell apart must come out equal
+    # float64: atoms that the rules do not distinguish must stay equal
     unary, evidence = world_tensors(split.world, torch.float64)
     layer = layer_for(split.world, context, context.get("iterations", 15)).double()
     odds = {name: x + context.get("bias", -1.5) for name, x in unary.items()}
@@ -43,7 +43,7 @@ def run_logicmp(split: Split, context: Context) -> Tensor:
 
 
 class Pace:
-    """Tell how far a method is, and end it where it would take more than twice its time for all of its iterations."""
+    """Report progress; raise `GivenUp` if all iterations would take more than twice the time limit."""
 
     def __init__(self, context: Context):
         self.context = context
@@ -65,7 +65,7 @@ class Pace:
 
 
 def classical(name: str) -> Callable[[Split, Context], Tensor]:
-    """A method of `infer`; what it has at the limit is taken, and the run marked as cut short."""
+    """A method of `infer`. At the time limit its answers so far count, and the run is marked as cut short."""
     def run(split: Split, context: Context) -> Tensor:
         limits = Limits(context.max_seconds, context.get("max_groundings", 25_000_000))
         solution = method_class(name)().solve(Problem(split.world, seed=context.seed, progress=Pace(context),

@@ -165,7 +165,7 @@ hint: did you mean 'Smokes'?
 """),
     (["-i", "model.mln", "-e", "facts.db", "-cw", "Cancer"],
      "error: there is nothing to answer: every predicate is closed: Smokes, Friends (they have facts); Cancer (as "
-     "asked)\nhint: name a query: query=\"Smokes\", or -q Smokes on the command line\n"),
+     "requested)\nhint: name a query: query=\"Smokes\", or -q Smokes on the command line\n"),
     (["-i", "model.mln", "-q", "Smokes", "--max-seconds", "-1"],
      "error: the time limit must be a number of seconds, at least 0, got -1.0\n"),
     (["-i", "model.mln", "-m", "gibs"], "error: unknown method 'gibs'\nhint: "),
@@ -207,12 +207,12 @@ error: Smokes(Anna) is given two different values
 
 
 def test_an_interrupted_run_leaves_no_half_written_file(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    from logicmp import LogicMP
+    from logicmp.execute.mean_field import Run
 
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(LogicMP, "run", interrupted)
+    monkeypatch.setattr(Run, "iterate", interrupted)
     shell.write("out.txt", "from before")
     status, out, err = shell(*QUERY, "-m", "mean-field", "-r", "out.txt")
     assert (status, out) == (130, "")
