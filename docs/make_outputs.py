@@ -53,12 +53,14 @@ def run_page(page: str, name: str) -> str:
     import logicmp
 
     names: dict[str, Any] = {"__name__": name}
-    printed, theory, parts, end = "", None, [], 0
+    # what the block above has printed, if it is a Python block
+    printed: str | None = None
+    theory, parts, end = None, [], 0
     for block in read_blocks(page):
         text = block.text
-        if block.language == "text" and block.follows and printed:
+        if block.language == "text" and block.follows and printed is not None:
             text = printed
-        printed = ""
+        printed = None
         if block.language == "python":
             with contextlib.redirect_stdout(io.StringIO()) as output:
                 # empty lines in front, so that a traceback shows the line of the page
