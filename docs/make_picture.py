@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import tempfile
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 from matplotlib.image import imread, imsave
@@ -45,14 +48,13 @@ def filled_runs(filled: np.ndarray[Any, Any]) -> list[tuple[int, int]]:
 
 def draw(path: Path) -> None:
     """Run the demo and write its two pages to a file."""
-    from typer.testing import CliRunner
-
-    from logicmp.cli import app
+    from logicmp.cli import main
 
     with tempfile.TemporaryDirectory() as folder:
         whole = Path(folder, "demo.png")
-        result = CliRunner().invoke(app, ["demo", "-o", str(whole)])
-        assert result.exit_code == 0, result.output
+        with (mock.patch("sys.argv", ["logicmp", "demo", "-o", str(whole)]), contextlib.suppress(SystemExit),
+              contextlib.redirect_stdout(io.StringIO())):
+            main()
         picture = np.rint(imread(whole)[..., :3] * 255).astype(np.uint8)
     imsave(path, pages_side_by_side(picture))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import tomllib
 from typing import Any
@@ -19,7 +20,7 @@ def read(path: str) -> Any:
 
 
 def test_the_workflow_runs_every_supported_python() -> None:
-    first, end = re.fullmatch(r">=3\.(\d+),<3\.(\d+)", PROJECT["requires-python"]).groups()  # type: ignore[union-attr]
+    first, end = re.findall(r"[>=<]+3\.(\d+)", PROJECT["requires-python"])
     job = read(".github/workflows/test.yml")["jobs"]["test"]
     assert job["strategy"]["matrix"]["python"] == [f"3.{minor}" for minor in range(int(first), int(end))]
     setup = next(step for step in job["steps"] if step.get("uses", "").startswith("actions/setup-python@"))
@@ -71,3 +72,21 @@ def test_the_citation_is_of_this_version_and_names_the_paper() -> None:
     assert paper["url"] in readme and paper["title"].removeprefix("LogicMP: ") in readme
     authors = " and ".join(f"{author['family-names']}, {author['given-names']}" for author in paper["authors"])
     assert authors in readme
+
+
+def find(path: str) -> Any:
+    """A module, or a name in one."""
+    try:
+        return importlib.import_module(path)
+    except ModuleNotFoundError:
+        module, _, name = path.rpartition(".")
+        return getattr(find(module), name)
+
+
+def test_every_new_name_of_the_changelog_can_be_imported() -> None:
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `logicmp\.[^|]+\| ([^|]+) \|$", changelog, re.MULTILINE)
+    names = [name for row in rows for name in re.findall(r"`(logicmp[\w.]*)`", row)]
+    assert len(names) > 40
+    for name in names:
+        assert find(name) is not None
