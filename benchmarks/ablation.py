@@ -19,12 +19,15 @@ import numpy as np
 import torch
 
 from logicmp import LogicMPError, load_facts, load_theory
-from logicmp.ground import build_world
-from logicmp.infer import METHODS
-from logicmp.infer.base import Problem, as_probability
+from logicmp.execute.inputs import world_tensors
+from logicmp.facts.world import build_world
+from logicmp.inference.answers import as_probability
+from logicmp.inference.mean_field import MeanField
+from logicmp.inference.method import Problem
 
 from .baselines import EinsumPerImplication
 from .case import Disagreement
+from .sequential import MeanFieldSequential
 
 MAX_GROUNDINGS = 10_000_000
 FIXED = {"damping": 0.0, "tolerance": 0.0}
@@ -94,7 +97,7 @@ def measure(problem: Problem, variant: Variant) -> float:
         start = time.perf_counter()
         log_odds = run(n)
         taken.append(time.perf_counter() - start)
-    check(variant.name, log_odds, METHODS["mean-field"].make({"iterations": 1, **FIXED}).solve(problem).log_odds)
+    check(variant.name, log_odds, MeanField.make({"iterations": 1, **FIXED}).solve(problem).log_odds)
     return (taken[1] - taken[2]) / variant.updates
 
 
@@ -103,12 +106,13 @@ def _method(problem: Problem, variant: Variant) -> Callable[[int], Mapping[str, 
     if variant.method != "mean-field":
         options |= {"max_groundings": MAX_GROUNDINGS, "parallel": variant.is_parallel,
                     "rule_out": variant.has_rule_out}
-    return lambda n: METHODS[variant.method].make({"iterations": n, **options}).solve(problem).log_odds
+    method = MeanField if variant.method == "mean-field" else MeanFieldSequential
+    return lambda n: method.make({"iterations": n, **options}).solve(problem).log_odds
 
 
 def _einsum(problem: Problem, variant: Variant) -> Callable[[int], Mapping[str, np.ndarray]]:
     world = problem.world
-    unary, _ = world.tensors(torch.float64)
+    unary, _ = world_tensors(world)
     einsum = EinsumPerImplication(world.theory, world.sizes, unary, is_optimized=variant.is_optimized)
     values = {name: torch.from_numpy(x) for name, x in world.values.items()}
 

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from logicmp import LogicMP, LogicMPError, Theory, parse_facts, parse_theory
-from logicmp.execute.dense import State
+from logicmp.execute.state import State
 
 from .baselines import EinsumPerImplication, matrix_products, paper_code, two_channels
 from .case import Case, Options, Ratio, Task, Unavailable

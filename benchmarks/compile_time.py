@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from logicmp import LogicMP, LogicMPError
-from logicmp.learn.constraints import Cnf, as_constraints, build_cnf, ground_constraints
+from logicmp.constrain.cnf import Cnf, as_constraints, build_cnf, ground_constraints
 
 from .case import Disagreement
 
@@ -39,7 +39,7 @@ COMPILE = """
 import sys, time
 from logicmp import CostError
 from benchmarks.compile_time import OVER, ground
-from logicmp.learn.circuits import conjoin_clauses
+from logicmp.constrain.compile import conjoin_clauses
 cnf = ground(int(sys.argv[1]))
 start = time.perf_counter()
 try:

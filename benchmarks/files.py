@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from logicmp import Evidence, Marginals, Theory, infer, parse_theory
-from logicmp.parse import load_facts, load_theory
+from logicmp import Evidence, Marginals, Theory, infer, load_facts, load_theory, parse_theory
 
 from .baselines import regex_facts, regex_rules
 from .case import Options, Ratio, Task, Unavailable

@@ -5,7 +5,7 @@
 
 A case is a folder of `mln/` with model.mln, evidence.db, query.txt, and an expected.json whose status is "exact": the
 marginals of some atoms, the grammar of the model and the predicates that are closed. The methods are those of
-`logicmp.infer.METHODS`, so that a new one appears here by itself.
+`logicmp.inference.run.METHODS`, so that a new one appears here by itself.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from logicmp import Evidence, LogicMPError, Theory, infer, load_facts, load_theory
-from logicmp.infer import METHODS, method_class
+from logicmp.inference.run import METHODS, method_class
 
 
 @dataclass(frozen=True)

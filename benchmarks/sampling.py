@@ -20,12 +20,14 @@ from functools import partial
 import numpy as np
 
 from logicmp import parse_facts, parse_theory
-from logicmp.ground import HARD, Network, build_network, build_world
-from logicmp.infer.base import Clock, silent
-from logicmp.infer.chains import Tally
-from logicmp.infer.gibbs import build_blocks
-from logicmp.infer.ground_arrays import build_arrays
-from logicmp.infer.walksat import max_walksat
+from logicmp.facts.world import build_world
+from logicmp.ground.build import build_network
+from logicmp.ground.network import HARD, Network
+from logicmp.inference.moves.arrays import build_arrays
+from logicmp.inference.sampling.blocks import build_blocks
+from logicmp.inference.sampling.chains import Tally
+from logicmp.inference.search.walksat import max_walksat
+from logicmp.limits import Clock, silent
 
 BAR = 1e6
 # variables up to which it counts
@@ -82,7 +84,7 @@ def flips_per_second(n: int, build: Callable[[int], Network] = random_3sat, flip
 
 def draws_per_second(n: int, sweeps: int = 20) -> float:
     """Variables drawn by Gibbs sampling on a network of smokers."""
-    from logicmp.infer import gibbs_loops
+    from logicmp.inference.sampling import gibbs_loops
 
     network = smokers(n)
     arrays = build_arrays(network)

@@ -23,7 +23,7 @@ def build_page() -> str:
     from typer.main import get_command
     from typer.testing import CliRunner
 
-    from logicmp.cli import app
+    from logicmp.cli.app import app
 
     def section(*words: str) -> str:
         # help is folded to the terminal's width

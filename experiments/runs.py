@@ -26,7 +26,7 @@ from typing import Any
 import torch
 
 from logicmp import LogicMPError
-from logicmp.parse.files import write_whole
+from logicmp.files import write_whole
 
 
 class Checkpoint:

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from fixtures_reader import ROOT
 from hypothesis import settings
 
 # the same random theories in every run, so that a test says the same tomorrow; `make nightly` draws new ones
@@ -13,7 +14,8 @@ settings.register_profile("repeatable", derandomize=True)
 settings.register_profile("random", derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
-ROOT = Path(__file__).resolve().parent.parent
+# the batteries are shipped: their assertions are rewritten like those of any test
+pytest.register_assert_rewrite("logicmp.testing.executor_battery", "logicmp.testing.method_battery")
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,8 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-FIXTURES = Path(__file__).parent / "fixtures"
+ROOT = Path(__file__).resolve().parent.parent
+FIXTURES = ROOT / "tests/fixtures"
 
 
 def blocks(path: Path) -> Iterator[tuple[str, str]]:

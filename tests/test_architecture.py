@@ -1,4 +1,4 @@
-"""The folders are the pipeline: what may import what, read from the source with `ast`."""
+"""The rules of the house, read from the source with `ast`: what may import what, and where code may be."""
 
 from __future__ import annotations
 
@@ -8,27 +8,44 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from fixtures_reader import ROOT
 
 PACKAGE = ROOT / "src/logicmp"
-STAGES = ["errors", "parse", "normalize", "plan", "execute", "layer", "ground", "infer", "learn", "cli"]
-# the generators of random theories stand beside the pipeline and are shipped with it
-# and so does what makes two of the folders callable
-ALLOWED = {"testing": {"errors", "parse", "testing"}, "modules": set(), "__init__": {*STAGES, "testing"}}
+# a room imports itself and earlier rooms
+ROOMS = ["errors", "files", "limits", "parse", "recipes", "facts", "normalize", "ground", "plan", "execute", "layer",
+         "inference", "learning", "constrain", "estimator", "show", "demo", "serve", "cli"]
+# next to the pipeline, with the rooms they may import
+BESIDE = {"oracle": {"errors", "parse", "oracle"},
+          "testing": {*ROOMS[: ROOMS.index("inference") + 1], "oracle", "testing"},
+          "__init__": {*ROOMS, "oracle", "testing"}, "__main__": {"cli"}}
+INSIDE_INFERENCE = ["method", "answers", "moves", "search", "sampling", "exact", "bp", "hlmrf", "mean_field", "auto",
+                    "run"]
+TORCH = ("execute/", "layer.py", "estimator.py", "inference/exact/", "inference/mean_field.py", "inference/auto.py",
+         "learning/", "constrain/", "demo/", "cli/demo.py", "oracle/", "testing/")
 FILES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
 
 
-def stage_of(file: str) -> str:
+def room_of(file: str) -> str:
     return Path(file).parts[0].removesuffix(".py")
 
 
+def tree_of(file: str) -> ast.Module:
+    return ast.parse((PACKAGE / file).read_text(encoding="utf-8"), file)
+
+
 def imports(file: str) -> Iterator[str]:
-    """Every module that a file imports anywhere, as its full name: `logicmp.parse.syntax`, `torch`.
+    """Every module that a file imports when it runs, as its full name: `logicmp.parse.syntax`, `torch`.
 
     `from ..parse import syntax` counts as both `logicmp.parse` and `logicmp.parse.syntax`.
     """
     package = ["logicmp", *Path(file).parts[:-1]]
-    for node in ast.walk(ast.parse((PACKAGE / file).read_text(encoding="utf-8"), file)):
+    tree = tree_of(file)
+    # what only type checkers see is not imported
+    hidden = {id(below) for node in ast.walk(tree) if isinstance(node, ast.If)
+              and ast.unparse(node.test) == "TYPE_CHECKING" for below in ast.walk(node)}
+    for node in ast.walk(tree):
+        if id(node) in hidden:
+            continue
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -38,39 +55,70 @@ def imports(file: str) -> Iterator[str]:
             yield from (f"{module}.{alias.name}" for alias in node.names)
 
 
-def own_stages(file: str) -> set[str]:
-    """The stages of the package that a file imports."""
+def own_rooms(file: str) -> set[str]:
+    """The rooms of the package that a file imports."""
     found = (name.split(".")[1] for name in imports(file) if name.startswith("logicmp."))
-    # `from .. import x` may import a name that the package itself defines
-    return {name for name in found if name in STAGES or name in ALLOWED}
+    return {name for name in found if name in ROOMS or name in BESIDE}
+
+
+def imports_from(file: str, package: str) -> bool:
+    return any(name.split(".")[0] == package for name in imports(file))
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_a_stage_imports_only_earlier_stages(file: str) -> None:
-    stage = stage_of(file)
-    assert stage in STAGES or stage in ALLOWED, f"{file} belongs to no stage of {STAGES}"
-    allowed = ALLOWED[stage] if stage in ALLOWED else set(STAGES[: STAGES.index(stage) + 1])
-    late = own_stages(file) - allowed - {"modules"}
-    assert not late, f"{file} imports {sorted(late)}, which come after {stage}"
-    if stage != "__init__":
-        assert "logicmp" not in imports(file), f"{file} imports the package as a whole"
+def test_a_room_imports_only_earlier_rooms(file: str) -> None:
+    room = room_of(file)
+    assert room in ROOMS or room in BESIDE, f"{file} belongs to no room of {ROOMS}"
+    allowed = BESIDE[room] if room in BESIDE else set(ROOMS[: ROOMS.index(room) + 1])
+    late = own_rooms(file) - allowed
+    assert not late, f"{file} imports {sorted(late)}, which come after {room}"
 
 
-@pytest.mark.parametrize("file", [file for file in FILES if stage_of(file) in {"errors", "parse", "normalize", "plan"}])
-def test_torch_comes_after_the_plan(file: str) -> None:
-    assert not (found := [name for name in imports(file) if name.split(".")[0] == "torch"]), f"{file} imports {found}"
+@pytest.mark.parametrize("file", [file for file in FILES if room_of(file) == "inference" and file.count("/")])
+def test_methods_import_only_earlier_methods(file: str) -> None:
+    part = Path(file).parts[1].removesuffix(".py")
+    if part == "__init__":
+        return
+    assert part in INSIDE_INFERENCE, f"{file} has no place in the order of inference"
+    found = {name.split(".")[2] for name in imports(file) if name.startswith("logicmp.inference.")}
+    late = {name for name in found if name in INSIDE_INFERENCE[INSIDE_INFERENCE.index(part) + 1 :]}
+    assert not late, f"{file} imports {sorted(late)}, which come after {part}"
 
 
-@pytest.mark.parametrize("file", ["execute/grounding.py", "execute/reference.py"])
+@pytest.mark.parametrize("file", [file for file in FILES if file.endswith("/__init__.py")])
+def test_a_package_only_exports(file: str) -> None:
+    for node in tree_of(file).body[1:]:
+        is_all = isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+        assert is_all or isinstance(node, ast.ImportFrom), f"{file}:{node.lineno} has code of its own"
+
+
+@pytest.mark.parametrize("file", [file for file in FILES if file.endswith("__init__.py")])
+def test_no_module_has_the_name_of_an_export(file: str) -> None:
+    folder = (PACKAGE / file).parent
+    modules = {path.stem for path in folder.glob("*.py")} | {path.name for path in folder.iterdir() if path.is_dir()}
+    exported = {alias.asname or alias.name for node in ast.walk(tree_of(file)) if isinstance(node, ast.ImportFrom)
+                and node.module for alias in node.names}
+    assert not exported & modules, f"{file} exports {sorted(exported & modules)}, which are modules too"
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_torch_and_numba_stay_where_they_are_needed(file: str) -> None:
+    if not file.startswith(TORCH):
+        assert not imports_from(file, "torch"), f"{file} imports torch"
+    if not file.endswith("loops.py"):
+        assert not imports_from(file, "numba"), f"{file} imports numba"
+
+
+@pytest.mark.parametrize("file", [file for file in FILES if room_of(file) == "oracle"])
 def test_the_oracle_calls_nothing_of_the_pipeline(file: str) -> None:
-    allowed = ("logicmp.errors.", "logicmp.parse.", "logicmp.execute.grounding.", "numpy.", "torch.")
+    allowed = ("logicmp.errors.", "logicmp.parse.", "logicmp.oracle.", "numpy.", "torch.")
     found = [name for name in imports(file)
              if name.split(".")[0] not in sys.stdlib_module_names and not f"{name}.".startswith(allowed)]
     assert not found, f"{file} imports {found}"
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_every_module_opens_by_saying_where_it_stands(file: str) -> None:
+def test_every_module_opens_with_its_docstring(file: str) -> None:
     source = (PACKAGE / file).read_text(encoding="utf-8")
     assert ast.get_docstring(ast.parse(source, file)), f"{file} has no docstring"
     assert source.startswith(('"""', 'r"""')), f"{file} does not start with its docstring"
@@ -81,7 +129,8 @@ def test_the_reader_of_imports_sees_every_kind(tmp_path: Path, monkeypatch: pyte
     (tmp_path / "plan/steps.py").write_text(
         "import torch.nn as nn\nfrom ..execute.dense import run\nfrom .. import layer\nfrom . import passes\n"
         "def late():\n    from logicmp.cli import main\n")
-    monkeypatch.setattr("test_architecture.PACKAGE", tmp_path)
+    monkeypatch.setitem(globals(), "PACKAGE", tmp_path)
     assert set(imports("plan/steps.py")) >= {
         "torch.nn", "logicmp.execute.dense", "logicmp.layer", "logicmp.plan.passes", "logicmp.cli"}
-    assert own_stages("plan/steps.py") == {"execute", "layer", "plan", "cli"}
+    assert own_rooms("plan/steps.py") == {"execute", "layer", "plan", "cli"}
+    assert imports_from("plan/steps.py", "torch")

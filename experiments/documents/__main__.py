@@ -19,8 +19,8 @@ from pathlib import Path
 import torch
 
 from logicmp import LogicMPError
-from logicmp.cli.progress import shown_progress
-from logicmp.parse.files import write_whole
+from logicmp.files import write_whole
+from logicmp.show.progress import shown_progress
 
 from ..runs import exit_code
 from .choose import compare

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from logicmp import LogicMP
-from logicmp.learn.cluster import best_clusters
+from logicmp.constrain.cluster import best_clusters
 
 RULE = "C(a,b) ^ C(b,c) => C(a,c)"
 # a block of so many words is long
@@ -54,7 +54,7 @@ def read_blocks(log_odds: Tensor) -> np.ndarray:
 
 
 def cluster_blocks(log_odds: Tensor) -> np.ndarray:
-    """The best clustering that the search of `logicmp.learn.decode` finds, without its integer program."""
+    """The best clustering that the search of `logicmp.decode` finds, without its integer program."""
     return best_clusters(both_orders(log_odds), max_exact=0)[0]
 
 

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from logicmp import LogicMPError
-from logicmp.parse.files import write_whole
+from logicmp.files import write_whole
 
 from .data import Page
 

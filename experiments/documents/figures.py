@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from logicmp import LogicMPError
-from logicmp.parse.files import write_whole
+from logicmp.files import write_whole
 
 from .blocks import count_violated, read_blocks, score
 from .data import Page

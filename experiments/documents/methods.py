@@ -16,8 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from logicmp import LogicMP
-from logicmp.learn import SLrelax
+from logicmp import LogicMP, SLrelax
 
 from .blocks import RULE, cluster_blocks, exact_blocks, read_blocks
 from .features import Batch, Item, collate

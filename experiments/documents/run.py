@@ -19,7 +19,7 @@ from torch import nn
 
 from benchmarks.compile_time import compile_row
 from logicmp import LogicMPError
-from logicmp.parse.files import write_whole
+from logicmp.files import write_whole
 
 from ..runs import Checkpoint, peak_memory
 from .blocks import LONG, count_violated, read_blocks, score

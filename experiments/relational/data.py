@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from logicmp import LogicMPError, Theory, parse_facts, parse_theory
-from logicmp.ground import World, build_world
+from logicmp.facts.world import World, build_world
 
 from ..files import DataFiles
 

@@ -11,8 +11,8 @@ import itertools
 import torch
 from torch import Tensor, nn
 
-from logicmp.ground import World
-from logicmp.parse import Predicate
+from logicmp.facts.world import World
+from logicmp.parse.theory import Predicate
 
 SLICES = 8
 

@@ -19,10 +19,11 @@ import torch
 
 from benchmarks.ablation import VARIANTS, Variant, measure
 from logicmp import LogicMPError
-from logicmp.cli.progress import shown_progress
-from logicmp.infer.base import Problem
+from logicmp.execute.inputs import world_tensors
+from logicmp.files import write_whole
+from logicmp.inference.method import Problem
 from logicmp.layer import Step
-from logicmp.parse.files import write_whole
+from logicmp.show.progress import shown_progress
 
 from .data import Split, load_split, split_names
 from .inference import layer_for
@@ -97,7 +98,7 @@ def by_iteration(split: Split, settings: Mapping[str, object], iterations: int =
             # [1, ...]: the layer's batch
             found.append(average_precision(split, split.pick({name: x[0] for name, x in step.logits.items()})))
 
-    unary, evidence = split.world.tensors(torch.float32)
+    unary, evidence = world_tensors(split.world, torch.float32)
     with torch.no_grad():
         layer_for(split.world, context, iterations).run(
             {name: x + context.get("bias", -1.5) for name, x in unary.items()}, evidence, watch=watch)
@@ -279,7 +280,7 @@ def draw_smoke(split: Split) -> Figure:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    unary, evidence = split.world.tensors(torch.float32)
+    unary, evidence = world_tensors(split.world, torch.float32)
     with torch.no_grad():
         odds = layer_for(split.world, Context(settings={"scale": 1.0}), 15).run(unary, evidence)
     constants = split.theory.type["person"].constants

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from logicmp import LogicMP
-from logicmp.ground import World
-from logicmp.infer import method_class
-from logicmp.infer.base import Problem
+from logicmp.execute.inputs import world_tensors
+from logicmp.facts.world import World
+from logicmp.inference.method import Problem
+from logicmp.inference.run import method_class
 
 from .data import Split
 from .training import Context, GivenUp
@@ -31,7 +32,7 @@ def run_logicmp(split: Split, context: Context) -> Tensor:
     With several lessons what comes out goes in again, as with a network that has learned all of it.
     """
     # atoms the rules cannot tell apart must come out equal
-    unary, evidence = split.world.tensors(torch.float64)
+    unary, evidence = world_tensors(split.world, torch.float64)
     layer = layer_for(split.world, context, context.get("iterations", 15)).double()
     odds = {name: x + context.get("bias", -1.5) for name, x in unary.items()}
     with torch.no_grad():

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from logicmp.execute.inputs import world_tensors
 from logicmp.normalize.clauses import to_clauses
 from logicmp.parse.syntax import Atom, Constant, Not, Variable
 
@@ -71,7 +72,7 @@ class Lessons(nn.Module):
     def __init__(self, encoders: list[Encoder], split: Split, context: Context):
         super().__init__()
         self.encoders = nn.ModuleList(encoders)
-        self.unary, self.evidence = split.world.tensors(torch.float32)
+        self.unary, self.evidence = world_tensors(split.world, torch.float32)
         self.layer = layer_for(split.world, context, context.get("iterations", 5))
         self.bias, self.is_moved = context.get("bias", -1.5), context.get("moved", True)
         self.n = context.get("lessons", 1)

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from logicmp import CostError, LogicMPError
-from logicmp.cli.progress import shown_progress
+from logicmp.show.progress import shown_progress
 
 from ..runs import Checkpoint, peak_memory
 from .data import load_split

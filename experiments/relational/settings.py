@@ -22,7 +22,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from logicmp.parse.files import write_whole
+from logicmp.files import write_whole
 
 from .data import load_split, others, split_names
 from .methods import DETERMINISTIC, run_method

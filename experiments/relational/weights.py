@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from logicmp import LogicMP
+from logicmp.execute.inputs import world_tensors
 
 from .data import Split, load_split, others
 from .training import Context, descend
@@ -54,7 +55,7 @@ class SharedLayer(LogicMP):
         # not a submodule: it belongs to all layers
         self.__dict__["shared"] = shared
         self.split = split
-        self.unary, self.evidence = world.tensors(torch.float32)
+        self.unary, self.evidence = world_tensors(world, torch.float32)
 
     @property
     def weights(self) -> list[Tensor]:

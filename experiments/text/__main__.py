@@ -24,8 +24,8 @@ from typing import Any
 
 import torch
 
-from logicmp.cli.progress import shown_progress
-from logicmp.parse.files import write_whole
+from logicmp.files import write_whole
+from logicmp.show.progress import shown_progress
 
 from ..runs import commit, exit_code
 from .data import load_corpus

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from logicmp import LogicMP, learn
+from logicmp import SPL, LogicDist, LogicMP, SemanticLoss
 
 from .crf import Crf
 from .data import LABELS
@@ -98,7 +98,7 @@ class SemanticHead(Head):
 
     def __init__(self, strength: float = 1.0):
         super().__init__()
-        self.semantic = learn.SemanticLoss(load_rules("adj"))
+        self.semantic = SemanticLoss(load_rules("adj"))
         self.strength = strength
 
     def loss(self, logits: Tensor, batch: Batch, epoch: int) -> Tensor:
@@ -111,7 +111,7 @@ class SplHead(Head):
 
     def __init__(self) -> None:
         super().__init__()
-        self.spl = learn.SPL(load_rules("adj"))
+        self.spl = SPL(load_rules("adj"))
 
     def loss(self, logits: Tensor, batch: Batch, epoch: int) -> Tensor:
         framed = frame_sentences(logits, batch)
@@ -218,14 +218,14 @@ class DistHead(Head):
         super().__init__()
         kinds = {True: "adj+list", False: "adj"} if rules == "adj+list" else {False: "adj", True: "adj"}
         self.kinds: Mapping[bool, str] = kinds
-        self.dist = nn.ModuleDict({name.replace("+", "_"): learn.LogicDist(
+        self.dist = nn.ModuleDict({name.replace("+", "_"): LogicDist(
             with_weights(load_rules(name), adjacent, of_list), pi_max=pi_max, alpha=alpha, **options)
             for name in set(kinds.values())})
 
-    def _dist(self, batch: Batch) -> tuple[learn.LogicDist, dict[str, Tensor]]:
+    def _dist(self, batch: Batch) -> tuple[LogicDist, dict[str, Tensor]]:
         kind = self.kinds[batch.has_list]
         dist = self.dist[kind.replace("+", "_")]
-        assert isinstance(dist, learn.LogicDist)
+        assert isinstance(dist, LogicDist)
         return dist, {"samelist": batch.samelist} if kind == "adj+list" else {}
 
     def loss(self, logits: Tensor, batch: Batch, epoch: int) -> Tensor:

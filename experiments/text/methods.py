@@ -21,8 +21,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from logicmp import CostError, LogicMPError, learn
-from logicmp.parse.files import write_whole
+from logicmp import CostError, LogicMPError, compile_rules
+from logicmp.files import write_whole
 
 from .encode import Vocabulary
 from .heads import (
@@ -192,7 +192,7 @@ def compile_until(rules: str, max_tokens: int, max_seconds: float = 60.0, max_no
     theory, found = load_rules(rules), []
     for n in range(2, max_tokens + 1):
         try:
-            circuit = learn.compile_rules(theory, {"token": n}, max_seconds=max_seconds, max_nodes=max_nodes)
+            circuit = compile_rules(theory, {"token": n}, max_seconds=max_seconds, max_nodes=max_nodes)
         except CostError as error:
             return found, error.message
         found.append((n, circuit.n_nodes, round(circuit.seconds, 2)))

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from logicmp import Theory, learn, load_theory
+from logicmp import Theory, decode, load_theory
 
 from .data import LABELS
 from .encode import Batch
@@ -117,5 +117,5 @@ def decode_tags(logits: Tensor, labels: Tensor, batch: Batch) -> Tensor:
         own = batch.sentence == k
         framed = torch.nn.functional.pad(logits[own], (0, 0, 1, 1))
         framed[[0, -1], OUTSIDE] = CERTAIN
-        found[own] = learn.decode(load_rules("adj"), framed).values["label"][1:-1]
+        found[own] = decode(load_rules("adj"), framed).values["label"][1:-1]
     return found

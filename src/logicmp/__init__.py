@@ -4,36 +4,55 @@
     layer = LogicMP("2 C(a,b) ^ C(b,c) => C(a,c)")
     logits = layer(logits)
 
-Importing the package does not import torch; the layer does.
+Every name below is imported when you first use it: `import logicmp` imports neither torch nor numpy.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .errors import CostError, LogicMPError, RuleError
-from .normalize import normalize
-from .parse import Evidence, Theory, load_facts, load_theory, parse_facts, parse_theory
-from .plan import build_plan
-
 if TYPE_CHECKING:
-    from .infer import Marginals, infer
+    from .constrain.compile import compile_rules
+    from .constrain.decoding import Decoded, decode
+    from .constrain.distillation import LogicDist, distill
+    from .constrain.losses import SPL, SemanticLoss, SLrelax
+    from .errors import CostError, LogicMPError, RuleError
+    from .facts.columns import Evidence
+    from .facts.db import load_facts, parse_facts
+    from .inference.answers import Marginals
+    from .inference.run import infer
     from .layer import LogicMP
-    from .learn import Learned, learn
+    from .learning.learned import Learned
+    from .learning.train import learn
+    from .normalize.build import normalize_theory
+    from .parse.load import load_theory, parse_theory
+    from .parse.theory import Theory
+    from .plan.build import build_plan
+    from .plan.steps import Plan
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
-    "CostError", "Evidence", "Learned", "LogicMP", "LogicMPError", "Marginals", "RuleError", "Theory",
-    "build_plan", "infer", "learn", "load_facts", "load_theory", "normalize", "parse_facts", "parse_theory",
+    "SPL", "CostError", "Decoded", "Evidence", "Learned", "LogicDist", "LogicMP", "LogicMPError", "Marginals", "Plan",
+    "RuleError", "SLrelax", "SemanticLoss", "Theory", "build_plan", "compile_rules", "decode", "distill", "infer",
+    "learn", "load_facts", "load_theory", "normalize_theory", "parse_facts", "parse_theory",
 ]
 
-
-# these need torch, and nothing else here does
-_LATER = {"LogicMP": ".layer", "Marginals": ".infer", "infer": ".infer", "Learned": ".learn",
-          "learn": ".learn"}
+_HOME = {
+    "CostError": "errors", "Decoded": "constrain.decoding", "Evidence": "facts.columns", "Learned": "learning.learned",
+    "LogicDist": "constrain.distillation", "LogicMP": "layer", "LogicMPError": "errors",
+    "Marginals": "inference.answers", "Plan": "plan.steps", "RuleError": "errors", "SLrelax": "constrain.losses",
+    "SPL": "constrain.losses", "SemanticLoss": "constrain.losses", "Theory": "parse.theory",
+    "build_plan": "plan.build", "compile_rules": "constrain.compile", "decode": "constrain.decoding",
+    "distill": "constrain.distillation", "infer": "inference.run", "learn": "learning.train",
+    "load_facts": "facts.db", "load_theory": "parse.load", "normalize_theory": "normalize.build",
+    "parse_facts": "facts.db", "parse_theory": "parse.load",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
+    if name not in _HOME:
         raise AttributeError(f"module 'logicmp' has no attribute {name!r}")
-    from importlib import import_module
+    return getattr(import_module(f".{_HOME[name]}", "logicmp"), name)
 
-    return getattr(import_module(_LATER[name], "logicmp"), name)
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})

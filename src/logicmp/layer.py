@@ -20,15 +20,18 @@ import torch
 from torch import Tensor, nn
 
 from .errors import LogicMPError
-from .execute.dense import DenseExecutor, State, subtract
-from .execute.inputs import Inputs, is_tracing, read_inputs
-from .execute.memory import Recompute
-from .execute.pushes import Push, find_atom, strongest
-from .execute.variables import as_given, marginals, one_per_variable, unary_and_entropy
-from .normalize import SEMANTICS, normalize
-from .parse import Theory, parse_theory
-from .parse.files import write_whole
-from .plan import MAX_ELEMENTS, build_plan
+from .execute.dense import DenseExecutor
+from .execute.explain import Push, find_atom, strongest
+from .execute.inputs import Inputs, read_inputs
+from .execute.marginals import as_given, marginals, one_per_variable, unary_and_entropy
+from .execute.receive import subtract
+from .execute.recompute import Recompute
+from .execute.state import State, is_tracing
+from .files import write_whole
+from .normalize.build import SEMANTICS, normalize_theory
+from .parse.load import parse_theory
+from .parse.theory import Theory
+from .plan.build import MAX_ELEMENTS, build_plan
 
 # how many plans a layer keeps
 MAX_PLANS = 256
@@ -143,7 +146,7 @@ class LogicMP(nn.Module):
                     for which, f in (("at", int), ("near", _about)))
         executor = self._executors.get(near) or self._executors.get(at)
         if executor is None:
-            form = normalize(self.theory, self.options["semantics"], sizes)
+            form = normalize_theory(self.theory, self.options["semantics"], sizes)
             plan = build_plan(form, sizes, observed, self.options["max_elements"])
             executor = DenseExecutor(plan, self.theory)
             # how messages are averaged depends on which type is the largest
@@ -327,7 +330,7 @@ class LogicMP(nn.Module):
             self._iterate(inputs, seen.append)
             executor = self.executor(inputs.sizes, tuple(inputs.observed))
             state = self._state(inputs, executor, seen[-1].marginals)
-            form = normalize(self.theory, self.options["semantics"], inputs.sizes)
+            form = normalize_theory(self.theory, self.options["semantics"], inputs.sizes)
             zeros = {found.predicate: torch.zeros_like(state.q[found.predicate])}
             weights, q = [w.detach() for w in state.weights], {name: tensor[item] for name, tensor in state.q.items()}
             pushes, place = [], (item, *found.place)

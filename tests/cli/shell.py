@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from logicmp.cli import main
+from logicmp.cli.app import main
 
 
 class Ended(NamedTuple):

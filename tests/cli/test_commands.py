@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from fixtures_reader import ROOT
 from shell import Ended, Shell
 from typer.main import get_command
 
-from logicmp.cli import app
+from logicmp.cli.app import app
 
 COMMANDS = list(get_command(app).commands)  # type: ignore[attr-defined]
 SMOKING = """\
@@ -246,14 +246,14 @@ def test_learn_as_json_from_a_list_of_databases(shell: Shell) -> None:
 
 def test_methods_of_the_command_are_those_of_the_library() -> None:
     from logicmp.cli.learn import Method
-    from logicmp.learn import METHODS
+    from logicmp.learning.objectives import METHODS
 
     assert [method.value for method in Method] == list(METHODS)
 
 
 def test_interrupted_learning_leaves_a_checkpoint_and_the_old_output(
         shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    from logicmp.learn import train
+    from logicmp.learning import train
 
     def interrupted(*args: object) -> None:
         raise KeyboardInterrupt
@@ -345,7 +345,7 @@ def test_interrupt_ends_quietly(shell: Shell, monkeypatch: pytest.MonkeyPatch) -
     def interrupted(prog_name: str) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("logicmp.cli.app", interrupted)
+    monkeypatch.setattr("logicmp.cli.app.app", interrupted)
     assert shell("check", "smoking.mln") == Ended(130, "", "interrupted\n")
 
 
@@ -365,7 +365,7 @@ def test_torch_is_not_imported_for(shell: Shell, words: list[str]) -> None:
 import sys
 import logicmp
 if len(sys.argv) > 1:
-    from logicmp.cli import main
+    from logicmp.cli.app import main
     try:
         main()
     except SystemExit as end:

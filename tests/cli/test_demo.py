@@ -12,7 +12,7 @@ import pytest
 from shell import Shell
 
 from logicmp import LogicMPError
-from logicmp.cli.picture import GLYPHS, Picture
+from logicmp.show.picture import GLYPHS, Picture
 
 
 def read_png(path: Path) -> np.ndarray:

@@ -116,8 +116,8 @@ def test_a_plot_is_a_picture(shell: Shell) -> None:
 
 
 def test_any_option_of_a_method_can_be_set(shell: Shell) -> None:
-    words = ("-m", "mean-field-sequential", "--set", "rule_out=false", "--set", "parallel=true", "--quiet")
-    assert shell(*QUERY, *words).out == shell(*QUERY, "-m", "mean-field", "--quiet").out
+    words = ("-m", "mean-field", "--set", "hard_weight=5", "--set", "iterations=3", "--set", "trace=true", "--quiet")
+    assert shell(*QUERY, *words).out == shell(*QUERY, "-m", "mean-field", "--iterations", "3", "--quiet").out
 
 
 def test_check_says_how_far_mean_field_is_off(shell: Shell) -> None:
@@ -127,7 +127,7 @@ def test_check_says_how_far_mean_field_is_off(shell: Shell) -> None:
 
 
 def test_the_help_names_every_method(shell: Shell) -> None:
-    from logicmp.infer import METHODS
+    from logicmp.inference.run import METHODS
 
     # the lines are folded, also at hyphens
     text = "".join(shell("infer", "--help").out.split())
@@ -191,7 +191,7 @@ error: Smokes(Anna) is given two different values
 
 
 def test_an_interrupted_run_leaves_no_half_written_file(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    from logicmp.layer import LogicMP
+    from logicmp import LogicMP
 
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
-from battery import ExecutorBattery
 
-from logicmp.execute.contract import compile_contract, spread
+from logicmp import Plan, Theory
 from logicmp.execute.dense import DenseExecutor
-from logicmp.parse import Theory
-from logicmp.plan import Plan
+from logicmp.execute.operations import compile_contract, spread
 from logicmp.plan.steps import Axis, Contract
+from logicmp.testing.executor_battery import ExecutorBattery
 
 
 class TestDense(ExecutorBattery):

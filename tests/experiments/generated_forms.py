@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from experiments.documents.data import Page, build_page
-from logicmp.cli.forms import HEIGHT, WIDTH, make_form
+from logicmp.demo.forms import HEIGHT, WIDTH, make_form
 
 
 def form_page(seed: int, lines: int = 3) -> Page:

@@ -49,7 +49,7 @@ from experiments.documents.speed import measure
 from experiments.documents.training import Watch, train, vary
 from experiments.runs import Checkpoint
 from logicmp import LogicMP, LogicMPError
-from logicmp.cli.forms import HEIGHT, WIDTH, make_form
+from logicmp.demo.forms import HEIGHT, WIDTH, make_form
 
 TINY = Settings(dim=24, layers=1, dropout=0.0, batch=4, epochs=30, rate=5e-3, row_epochs=6, row_rate=2e-3,
                 weight_rate=0.01)

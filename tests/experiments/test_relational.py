@@ -27,6 +27,7 @@ from experiments.relational.training import Context, average_precision
 from experiments.relational.weights import learn_weights
 from experiments.runs import Checkpoint, exit_code
 from logicmp import LogicMPError
+from logicmp.execute.inputs import world_tensors
 
 PREDICATES = "parent(person, person)\nolder(person, person)\n"
 RULES = """\
@@ -122,7 +123,7 @@ def test_a_lesson_is_what_the_rules_make_of_what_the_networks_say(split: Split) 
     encoders = [Embedding(split.world, 8) for _ in range(2)]
     lessons = Lessons(encoders, split, context)
     layer = layer_for(split.world, context, 2)
-    unary, evidence = split.world.tensors(torch.float32)
+    unary, evidence = world_tensors(split.world, torch.float32)
     for lesson in range(2):
         with torch.no_grad():
             said = {name: x - 1.0 for name, x in unary.items()}
@@ -139,7 +140,7 @@ def test_a_lesson_is_what_the_rules_make_of_what_the_networks_say(split: Split) 
 
 def test_lessons_without_a_network_go_on_from_their_own_output(split: Split) -> None:
     settings = {"iterations": 2, "bias": -1.0, "damping": 0.0}
-    unary, evidence = split.world.tensors(torch.float64)
+    unary, evidence = world_tensors(split.world, torch.float64)
     layer = layer_for(split.world, Context(settings=settings), 2).double()
     with torch.no_grad():
         once = layer.run({name: x - 1.0 for name, x in unary.items()}, evidence)

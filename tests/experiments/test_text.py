@@ -37,8 +37,7 @@ from experiments.text.rules import (
 from experiments.text.show import explain, load_tagger, to_corpus
 from experiments.text.speed import measure
 from experiments.text.train import Budget, Data, Tagger, build_data, evaluate, fit, predict, score
-from logicmp import LogicMP, LogicMPError, learn
-from logicmp.execute import reference
+from logicmp import LogicMP, LogicMPError, SemanticLoss, oracle
 
 SMALL = Context(None, Budget(epochs=8, rate=1e-2, n_tokens=60), Budget(epochs=1, rate=5e-3, n_tokens=60), hidden=24)
 
@@ -248,7 +247,7 @@ def test_the_layer_on_framed_sentences_equals_the_oracle(text: Data) -> None:
     got = LogicMP(theory, iterations=2, dtype=torch.float64)(unary, {"samelist": evidence})
     q = {"label": torch.softmax(unary, 1)}
     for _ in range(2):
-        q = reference.mean_field_step(theory, {"label": unary}, q, {"samelist": evidence}, {"token": n})
+        q = oracle.mean_field_step(theory, {"label": unary}, q, {"samelist": evidence}, {"token": n})
     torch.testing.assert_close(torch.softmax(got, 1), q["label"], rtol=1e-9, atol=1e-12)
 
 
@@ -339,7 +338,7 @@ def test_the_adjacent_rules_compile_and_the_circuit_agrees_with_the_chain() -> N
     torch.manual_seed(7)
     logits = torch.randn(2, 4, len(LABELS), dtype=torch.float64)
     logits[:, [0, 3], OUTSIDE] += 40
-    loss = learn.SemanticLoss(load_rules("adj"))(logits)
+    loss = SemanticLoss(load_rules("adj"))(logits)
     chain = Crf(len(LABELS), allowed_transitions()).double()
     log_p = torch.log_softmax(logits, 2)[:, 1:3]
     torch.testing.assert_close(-loss, chain.log_z(log_p, torch.tensor([2, 2])), rtol=1e-6, atol=1e-6)

@@ -9,13 +9,14 @@ import pytest
 import torch
 from hypothesis import assume, given, settings
 
-from logicmp import CostError, LogicMPError, RuleError, parse_facts, parse_theory
-from logicmp.execute import reference
-from logicmp.ground import HARD, Network, World, build_network, build_world
+from logicmp import CostError, LogicMPError, RuleError, oracle, parse_facts, parse_theory
+from logicmp.execute.inputs import world_from_tensors
+from logicmp.facts.world import build_world
+from logicmp.ground.build import build_network
 from logicmp.ground.join import Relation, join, relation
-from logicmp.ground.network import Literals, Sets, settle
+from logicmp.ground.network import HARD, Literals, Network, Sets, settle
 from logicmp.normalize.cubes import Const, Differ, Same, Var
-from logicmp.testing import Model, models
+from logicmp.testing.random_models import Model, models
 
 
 def network(theory: str, facts: str = "", queried: tuple[str, ...] = (), **options: object) -> Network:
@@ -56,12 +57,12 @@ def one_valued(model: Model) -> float:
 @given(model=models(max_ground=7, max_constants=3))
 def test_the_features_sum_to_the_partition_function(semantics: str, model: Model) -> None:
     try:
-        want = reference.log_partition(model.theory, model.unary, model.evidence, model.sizes, semantics)
+        want = oracle.log_partition(model.theory, model.unary, model.evidence, model.sizes, semantics)
     except LogicMPError:
         # no world obeys the hard rules and the evidence
         want = -np.inf
     try:
-        found = build_network(World.from_tensors(model.theory, model.unary, model.evidence), semantics=semantics)
+        found = build_network(world_from_tensors(model.theory, model.unary, model.evidence), semantics=semantics)
     except RuleError as error:
         assert error.message.startswith("the evidence breaks this hard rule")
         assert want == -np.inf
@@ -181,7 +182,7 @@ def test_a_world_of_tensors_is_the_same_as_one_of_facts() -> None:
     theory = parse_theory("p = {A, B}\nS(p)\nlives(p, p!)\n1 S(x) ^ lives(x, y) => S(y)")
     from_facts = build_world(parse_facts("S(A)\n!lives(A, B)\n0.7 lives(B, A)", theory), world="open")
     nan = float("nan")
-    from_tensors = World.from_tensors(
+    from_tensors = world_from_tensors(
         theory, {"lives": torch.tensor([[0.0, 0.0], [np.log(7 / 3), 0.0]])},
         {"S": torch.tensor([1.0, nan]), "lives": torch.tensor([[nan, 0.0], [nan, nan]])})
     for name, values in from_facts.values.items():

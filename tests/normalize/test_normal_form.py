@@ -12,12 +12,12 @@ from fixtures_reader import FIXTURES, blocks
 from hypothesis import given, reject, settings
 from torch import Tensor
 
-from logicmp import normalize, parse_theory
-from logicmp.errors import CostError, LogicMPError
-from logicmp.execute.reference import expected_violations
-from logicmp.normalize import SEMANTICS
-from logicmp.parse import Predicate, Theory
-from logicmp.testing import Model, models, theories
+from logicmp import CostError, LogicMPError, Theory, normalize_theory, parse_theory
+from logicmp.normalize.build import SEMANTICS
+from logicmp.oracle.mean_field import expected_violations
+from logicmp.parse.theory import Predicate
+from logicmp.testing.random_models import Model, models
+from logicmp.testing.random_theories import theories
 
 CASES = [(semantics, *case) for semantics in SEMANTICS
          for case in blocks(Path(FIXTURES / f"normalize/{semantics}.txt"))]
@@ -26,7 +26,7 @@ each_semantics = pytest.mark.parametrize("semantics", SEMANTICS)
 
 @pytest.mark.parametrize("semantics, text, expected", CASES)
 def test_rule_becomes(semantics: str, text: str, expected: str) -> None:
-    assert str(normalize(parse_theory(text), semantics)) == expected + "\n"
+    assert str(normalize_theory(parse_theory(text), semantics)) == expected + "\n"
 
 
 # the value
@@ -35,7 +35,7 @@ def test_rule_becomes(semantics: str, text: str, expected: str) -> None:
 def check_value(theory: Theory, q: Mapping[str, Tensor], sizes: Mapping[str, int], semantics: str) -> None:
     """The terms of every rule add up to what the oracle counts."""
     arrays = {name: value.numpy() for name, value in q.items()}
-    form = normalize(theory, semantics, sizes)
+    form = normalize_theory(theory, semantics, sizes)
     want = expected_violations(theory, q, sizes=sizes, semantics=semantics).tolist()
     for rule, value in zip(form.rules, want, strict=True):
         assert violations(rule, arrays, sizes) == pytest.approx(value, rel=1e-9, abs=1e-9), str(rule)
@@ -89,11 +89,11 @@ def test_value_of_the_text_is_the_oracles(semantics: str, text: str, expected: s
 @given(theories())
 def test_printed_theory_has_the_same_form(semantics: str, theory: Theory) -> None:
     try:
-        form = normalize(theory, semantics)
+        form = normalize_theory(theory, semantics)
     except CostError:
         reject()
-    assert str(normalize(parse_theory(str(theory)), semantics)) == str(form)
-    assert normalize(theory, semantics) == form
+    assert str(normalize_theory(parse_theory(str(theory)), semantics)) == str(form)
+    assert normalize_theory(theory, semantics) == form
 
 
 # where it gives up
@@ -101,7 +101,7 @@ def test_printed_theory_has_the_same_form(semantics: str, theory: Theory) -> Non
 
 def error_of(text: str, semantics: str = "exact", **options: object) -> str:
     with pytest.raises(LogicMPError) as error:
-        normalize(parse_theory(text, "model.mln"), semantics, **options)  # type: ignore[arg-type]
+        normalize_theory(parse_theory(text, "model.mln"), semantics, **options)  # type: ignore[arg-type]
     return str(error.value)
 
 
@@ -119,7 +119,7 @@ hint: split it into smaller rules, or raise max_cubes"""
 def test_a_limit_is_only_a_limit() -> None:
     text = "A\nB\nC\n1 A <=> (B <=> C)"
     assert error_of(text, max_cubes=3).startswith("this rule needs more than 3 products (4 so far)\n")
-    assert normalize(parse_theory(text), max_cubes=4) == normalize(parse_theory(text))
+    assert normalize_theory(parse_theory(text), max_cubes=4) == normalize_theory(parse_theory(text))
 
 
 def test_too_many_ways_to_meet() -> None:
@@ -154,7 +154,7 @@ hint: split the rule so that no atom can stand under the quantifier twice, or ra
 
 def test_quantifier_is_written_out_over_the_sizes() -> None:
     # the unnamed constants by their numbers
-    form = normalize(parse_theory(WRITTEN_OUT), sizes={"step": 2})
+    form = normalize_theory(parse_theory(WRITTEN_OUT), sizes={"step": 2})
     assert str(form).replace('"', "") == """\
 1 EXIST i (P(i) ^ P(i+1))
   + 1
@@ -173,7 +173,7 @@ this rule has at least 1000 clauses (limit 512)
   | {'^' * len(rule)}
 hint: use semantics="exact", which needs no clauses, raise max_cubes, or split the rule"""
     # A, or not A and B, or neither and C
-    assert len(normalize(parse_theory(rule)).rules[0].terms) == 1 + 1 + 10 + 100
+    assert len(normalize_theory(parse_theory(rule)).rules[0].terms) == 1 + 1 + 10 + 100
 
 
 def test_wrong_semantics_and_sizes() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from logicmp import normalize, parse_theory
+from logicmp import normalize_theory, parse_theory
 from logicmp.normalize.review import find_warnings
 
 LOWERS = ("a weighted implication also lowers its premise: an atom there becomes less likely "
@@ -13,7 +13,7 @@ DECLARED = "person = {Anna, Bob}\nP(person)\nQ(person)\nR(person, person)\n(P(x)
 
 
 def warnings_of(text: str) -> list[str]:
-    return [str(warning) for warning in find_warnings(normalize(parse_theory(text)))]
+    return [str(warning) for warning in find_warnings(normalize_theory(parse_theory(text)))]
 
 
 def about(rule: str) -> list[str]:
@@ -86,6 +86,6 @@ def test_a_long_list_of_lines_is_cut() -> None:
 
 
 def test_a_warning_knows_its_lines() -> None:
-    (warning,) = find_warnings(normalize(parse_theory("P(t)\nQ(t)\n\n1 P(x) => Q(x)\n1 Q(x) => P(x)")))
+    (warning,) = find_warnings(normalize_theory(parse_theory("P(t)\nQ(t)\n\n1 P(x) => Q(x)\n1 Q(x) => P(x)")))
     assert warning.lines == (4, 5)
     assert warning.message == LOWERS

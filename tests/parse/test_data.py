@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from logicmp.errors import RuleError
-from logicmp.parse import load_theory, parse_theory
+from logicmp import RuleError, load_theory, parse_theory
 
 CASES = [
     "alarm_kreator_q1", "alarm_noisyor_q2", "alchemy_asthma", "alchemy_binomial", "alchemy_multinomial",

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from fixtures_reader import FIXTURES, blocks
 
-from logicmp.errors import MAX_SHOWN, LogicMPError, Source, Span
-from logicmp.parse import load_theory, parse_theory
+from logicmp import LogicMPError, load_theory, parse_theory
+from logicmp.errors import MAX_SHOWN, Source, Span
 
 
 def message(text: str) -> str:

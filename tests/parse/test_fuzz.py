@@ -9,8 +9,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from logicmp.errors import LogicMPError
-from logicmp.parse import load_theory, parse_theory
+from logicmp import LogicMPError, load_theory, parse_theory
 
 # LOGICMP_FUZZ=5000 for a long run
 EXAMPLES = int(os.environ.get("LOGICMP_FUZZ", "150"))

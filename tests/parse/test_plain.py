@@ -11,11 +11,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from test_fuzz import OWN, PIECES, mutated, own_texts
 
-from logicmp.errors import LogicMPError, Source, Span
-from logicmp.parse import Theory, parse_theory
+from logicmp import LogicMPError, Theory, parse_theory
+from logicmp.errors import Source, Span
 from logicmp.parse.plain import read_plain
 from logicmp.parse.reader import _join_lines, _read_by_grammar, is_prac, read_statements
-from logicmp.testing import theories
+from logicmp.testing.random_theories import theories
 
 
 def shown(node: Any) -> Any:

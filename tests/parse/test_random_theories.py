@@ -11,8 +11,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-from logicmp.errors import LogicMPError
-from logicmp.parse import Theory
+from logicmp import LogicMPError, Theory
 from logicmp.parse.syntax import (
     And,
     Atom,
@@ -28,7 +27,8 @@ from logicmp.parse.syntax import (
     children,
     terms,
 )
-from logicmp.testing import ALL, MAX_FREE, Model, models, n_ground, random_model, random_theory, theories
+from logicmp.testing.random_models import Model, models, random_model
+from logicmp.testing.random_theories import ALL, MAX_FREE, n_ground, random_theory, theories
 
 
 def leaves(theory: Theory) -> list[Atom | Equal]:

@@ -9,10 +9,10 @@ import pytest
 from fixtures_reader import FIXTURES, blocks
 from hypothesis import given, settings
 
-from logicmp.errors import LogicMPError
-from logicmp.parse import Argument, Predicate, Theory, load_theory, parse_theory
+from logicmp import LogicMPError, Theory, load_theory, parse_theory
 from logicmp.parse.syntax import Atom, Constant, Exists, Implies, Not, Or, Variable
-from logicmp.testing import theories
+from logicmp.parse.theory import Argument, Predicate
+from logicmp.testing.random_theories import theories
 
 DIALECTS = list(blocks(FIXTURES / "parse/dialects.txt"))
 
@@ -171,7 +171,7 @@ def test_folder_of_expressgnn(tmp_path: Path) -> None:
     (tmp_path / "predicates").write_text("smokes(person)\n\nfriend(person, person)\n")
     (tmp_path / "rules").write_text("1.0 !smokes(a) v !friend(a,b) v smokes(b)\n\n1.0 !friend(Anna,a) v smokes(a)\n")
     (tmp_path / "facts").write_text("smokes(Anna)\n")
-    assert str(Theory.from_file(tmp_path)) == (
+    assert str(load_theory(tmp_path)) == (
         "smokes(person)\nfriend(person, person)\n\n"
         "1 !smokes(a) v !friend(a, b) v smokes(b)\n1 !friend(Anna, a) v smokes(a)\n")
 

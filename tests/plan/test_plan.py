@@ -8,12 +8,10 @@ import pytest
 from fixtures_reader import FIXTURES, blocks
 from hypothesis import assume, given, settings
 
-from logicmp.errors import CostError
-from logicmp.normalize import normalize
-from logicmp.parse import Theory, parse_theory
-from logicmp.plan import MAX_ELEMENTS, Plan, build_plan
+from logicmp import CostError, Plan, Theory, build_plan, normalize_theory, parse_theory
+from logicmp.plan.build import MAX_ELEMENTS
 from logicmp.plan.steps import Contract, Read, inputs
-from logicmp.testing import theories
+from logicmp.testing.random_theories import theories
 
 CASES = list(blocks(FIXTURES / "plan/basic.txt"))
 TRANSITIVITY = "2 C(a,b) ^ C(b,c) => C(a,c)"
@@ -26,7 +24,7 @@ def plan_of(theory: Theory | str, size: int = 10, max_elements: int = MAX_ELEMEN
     theory = parse_theory(theory) if isinstance(theory, str) else theory
     sizes = {t.name: size for t in theory.types if not t.closed}
     observed = [p.name for p in theory.predicates if p.closed_world]
-    return build_plan(normalize(theory, "exact", sizes), sizes, observed, max_elements)
+    return build_plan(normalize_theory(theory, "exact", sizes), sizes, observed, max_elements)
 
 
 def products(plan: Plan) -> list[str]:
@@ -96,7 +94,7 @@ def test_nothing_is_computed_for_observed_predicates_alone() -> None:
 def test_a_plan_is_a_straight_line_without_repetition(theory: Theory) -> None:
     try:
         # nested quantifiers over one predicate can take seconds at the usual limit
-        normalize(theory, "exact", theory.sizes, 32)
+        normalize_theory(theory, "exact", theory.sizes, 32)
         plan = plan_of(theory)
     except CostError:
         assume(False)

@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 import json
-from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ..errors import CostError
-from ..normalize import normalize
+from ..facts.columns import Evidence
+from ..facts.db import load_facts
+from ..normalize.build import normalize_theory
 from ..normalize.review import find_warnings
-from ..parse import Evidence, Theory, load_facts, load_theory
-
-
-class Format(str, Enum):
-    text = "text"
-    json = "json"
-
-
-class Grammar(str, Enum):
-    auto = "auto"
-    standard = "standard"
-    prac = "prac"
-
-
-TheoryFile = Annotated[str, typer.Argument(metavar="FILE", help="An .mln file, an ExpressGNN folder, or - for stdin.")]
-FormatOption = Annotated[Format, typer.Option("--format", help="Text for people, JSON for programs.")]
-GrammarOption = Annotated[
-    Grammar, typer.Option("--grammar", help="standard: lower-case variables; prac: ?x variables; auto: look and see.")]
+from ..parse.load import load_theory
+from ..parse.theory import Theory
+from .options import Format, FormatOption, Grammar, GrammarOption, TheoryFile, plural
 
 
 def check(
@@ -51,7 +37,7 @@ def check(
     if facts is not None:
         theory = facts.theory
     try:
-        warnings = [str(warning) for warning in find_warnings(normalize(theory))]
+        warnings = [str(warning) for warning in find_warnings(normalize_theory(theory))]
     except CostError as error:
         # in one line, as the other warnings
         place = f"line {error.span.line}: " if error.span is not None else ""
@@ -88,7 +74,3 @@ def _as_json(theory: Theory, facts: Evidence | None, warnings: list[str]) -> str
         "facts": None if facts is None else {name: len(table.args) for name, table in facts.tables.items()},
         "warnings": warnings,
     }, indent=2)
-
-
-def plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'s' * (count != 1)}"

@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 import json
-from enum import Enum
 from typing import Annotated
 
 import typer
 
 from ..errors import LogicMPError, closest
-from ..normalize import NormalForm, normalize
-from ..parse import load_theory
-from ..plan import Plan, build_plan
-from .check import Format, FormatOption, Grammar, GrammarOption, TheoryFile
-
-
-class Semantics(str, Enum):
-    exact = "exact"
-    paper = "paper"
-    alchemy = "alchemy"
-
-
-SemanticsOption = Annotated[Semantics, typer.Option(
-    help="exact: the formula itself; alchemy: its weight divided over its clauses; "
-         "paper: its clauses, meeting atoms taken as independent.")]
-
+from ..normalize.build import normalize_theory
+from ..normalize.cubes import NormalForm
+from ..parse.load import load_theory
+from ..plan.build import build_plan
+from ..plan.steps import Plan
+from .options import Format, FormatOption, Grammar, GrammarOption, Semantics, SemanticsOption, TheoryFile
 
 PlanOption = Annotated[bool, typer.Option("--plan", help="Show the tensor plan too: its steps and what they cost.")]
 SizeOption = Annotated[list[str] | None, typer.Option(
@@ -50,7 +39,7 @@ def explain(
     """
     theory = load_theory(file, grammar.value)
     sizes = _sizes(size or [])
-    form = normalize(theory, semantics.value, sizes)
+    form = normalize_theory(theory, semantics.value, sizes)
     plan = _plan(form, sizes, [name for name in observed.split(",") if name]) if with_plan else None
     if fmt is Format.json:
         typer.echo(json.dumps(_as_dict(form) | ({} if plan is None else {"plan": plan.to_dict()}), indent=2))

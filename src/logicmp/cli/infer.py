@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,14 +12,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import LogicMPError
-from ..parse import Evidence, Theory, load_facts, load_theory, parse_facts
-from ..parse.files import read_source, write_whole
-from .check import Grammar, GrammarOption, plural
-from .explain import Semantics
-from .progress import shown_progress
+from ..facts.columns import Evidence
+from ..facts.db import load_facts, parse_facts
+from ..files import read_source, write_whole
+from ..parse.load import load_theory
+from ..parse.theory import Theory
+from ..show.answers import _finite, to_csv, to_json, to_text
+from ..show.progress import shown_progress
+from .options import Grammar, GrammarOption, Semantics, plural
 
 if TYPE_CHECKING:
-    from ..infer import Marginals
+    from ..inference.answers import Marginals
+
 
 
 class OutputFormat(str, Enum):
@@ -48,7 +51,7 @@ def infer(
         "-r", "--results", help="Where the answers go, instead of stdout.")] = None,
     method: Annotated[str, typer.Option(
         "-m", "--method", help="auto (exact where it can be, mean field elsewhere), exact, mean-field, "
-        "mean-field-sequential, gibbs, mc-sat, bp, lifted-bp, hl-mrf, map; see docs/methods.md.")] = "auto",
+        "gibbs, mc-sat, bp, lifted-bp, hl-mrf, map; see docs/methods.md.")] = "auto",
     fmt: Annotated[OutputFormat, typer.Option(
         "--format", help="text: 'Pred(A,B) 0.478' to a line, as Alchemy writes it.")] = OutputFormat.text,
     semantics: Annotated[Semantics, typer.Option(
@@ -93,7 +96,7 @@ def infer(
     for path in (results, trace, plot):
         _check_place(path)
     if plot is not None:
-        from .plot import check_plot
+        from ..show.plot import check_plot
 
         check_plot(plot)
     if [*models, *(evidence or [])].count("-") > 1:
@@ -107,7 +110,7 @@ def infer(
     ask: dict[str, Any] = {"query": queries or None, "semantics": semantics.value, "world": world.value,
                            "closed": _names(closed), "opened": _names(opened), "seed": seed}
     # torch takes its time: what is wrong with the files is said before
-    from ..infer import infer as run
+    from ..inference.run import infer as run
 
     with shown_progress(quiet) as progress:
         found = run(theory, facts, method=method, progress=progress, **ask, **options)
@@ -175,10 +178,10 @@ def _tell(found: Marginals, theory: Theory, facts: Evidence, say: Any) -> None:
 
 def _check(theory: Theory, facts: Evidence, ask: dict[str, Any], options: dict[str, Any], say: Any) -> dict[str, Any]:
     """How far mean field is from the truth."""
-    from ..infer import METHODS, infer
+    from ..inference.run import infer, method_class
 
     exact, field = (infer(theory, facts, method=name, **ask, **{
-        option: value for option, value in options.items() if option in METHODS[name].__dataclass_fields__})
+        option: value for option, value in options.items() if option in method_class(name).__dataclass_fields__})
         for name in ("exact", "mean-field"))
     difference = abs(exact.probabilities - field.probabilities)
     worst = int(difference.argmax())
@@ -201,51 +204,10 @@ def _write_trace(found: Marginals, theory: Theory, trace: Path | None, plot: Pat
         write_whole(trace, out.getvalue(), "the trace")
         say(f"{plural(len(iterations), 'iteration')} in {trace}")
     if plot is not None:
-        from .plot import draw_trace
+        from ..show.plot import draw_trace
 
         draw_trace(plot, iterations, [str(rule) for rule in theory.rules])
         say(f"plot in {plot}")
 
 
-def probability(p: float) -> str:
-    """Six digits, or as many as it takes not to look like 0 or 1.
-
-    >>> probability(0.47812345), probability(1 - 1e-9), probability(1.0)
-    ('0.478123', '0.999999999', '1')
-    """
-    short = f"{p:.6g}"
-    return short if float(short) not in (0, 1) or p in (0, 1) else repr(p)
-
-
-def _as_text(found: Marginals, checked: dict[str, Any] | None) -> str:
-    return "".join(f"{text} {probability(p)}\n" for text, p in _rows(found))
-
-
-def _rows(found: Marginals) -> zip[tuple[str, float]]:
-    texts = (text for answer in found.answers for text in answer.texts())
-    return zip(texts, found.probabilities.tolist(), strict=True)
-
-
-def _finite(x: float | None) -> float | None:
-    return x if x is not None and math.isfinite(x) else None
-
-
-def _as_json(found: Marginals, checked: dict[str, Any] | None) -> str:
-    about = {"method": found.method, "semantics": found.semantics,
-             "closed_world": {name: why for name, why in found.world.closed.items() if why},
-             "notes": found.notes, "log_partition": found.log_partition, "elbo": _finite(found.solution.elbo)}
-    rows = [{"atom": text, "probability": p, "log_odds": _finite(odds), "decided": math.isinf(odds)}
-            for (text, p), odds in zip(_rows(found), found.log_odds.tolist(), strict=True)]
-    return json.dumps(about | ({} if checked is None else {"check": checked}) | {"marginals": rows}, indent=2) + "\n"
-
-
-def _as_csv(found: Marginals, checked: dict[str, Any] | None) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["atom", "probability", "log_odds"])
-    writer.writerows([text, probability(p), f"{odds:.6g}"]
-                     for (text, p), odds in zip(_rows(found), found.log_odds.tolist(), strict=True))
-    return out.getvalue()
-
-
-_FORMATS = {OutputFormat.text: _as_text, OutputFormat.json: _as_json, OutputFormat.csv: _as_csv}
+_FORMATS = {OutputFormat.text: to_text, OutputFormat.json: to_json, OutputFormat.csv: to_csv}

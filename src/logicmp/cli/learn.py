@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import LogicMPError
-from ..parse import load_theory
-from .check import Format, FormatOption, Grammar, GrammarOption
+from ..parse.load import load_theory
+from .options import Format, FormatOption, Grammar, GrammarOption
 
 if TYPE_CHECKING:
-    from ..learn.minimize import Iteration
+    from ..learning.minimize import Iteration
 
 
 class Method(str, Enum):
@@ -72,8 +72,8 @@ def learn(
     _check_output(output)
     rules = load_theory(theory, grammar.value)
     # torch comes with it, and an error in the rules need not wait for that
-    from ..learn import learn as run
-    from ..learn.learned import as_table
+    from ..learning.learned import as_table
+    from ..learning.train import learn as run
 
     with _interruptible(checkpoint), _progress() as show:
         learned = run(

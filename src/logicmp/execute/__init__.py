@@ -1,1 +1,1 @@
-"""A plan and tensors to violation counts and messages.  Stage: plan -> **execute** -> layer."""
+"""A plan and tensors to violation counts, messages and mean field.  Room: plan -> **execute** -> layer."""

@@ -10,14 +10,17 @@ Everything leaves here with exactly one batch dimension.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ..errors import LogicMPError, closest
+from ..facts.world import UNKNOWN, World, one_value_each, shape_of
 from ..parse.theory import Predicate, Theory
+from .state import is_tracing
 
 
 @dataclass(frozen=True)
@@ -37,30 +40,6 @@ class Inputs:
     @property
     def like(self) -> Tensor:
         return next(iter((self.unary or self.observed).values()))
-
-
-def is_tracing() -> bool:
-    """Whether the call is being compiled, exported or transformed (`torch.func`): then nothing may depend on values."""
-    return (torch.compiler.is_compiling() or torch.compiler.is_exporting()
-            or torch._C._are_functorch_transforms_active())
-
-
-class Kept:
-    """Tensors that are the same in every call at the same sizes; of each, the last one is kept."""
-
-    def __init__(self) -> None:
-        self._tensors: dict[object, tuple[object, Tensor]] = {}
-
-    def get(self, key: object, sizes: object, make: Callable[[], Tensor]) -> Tensor:
-        if is_tracing():
-            return make()
-        made_for, tensor = self._tensors.get(key, (None, None))
-        if tensor is None or made_for != sizes:
-            # a first call in inference mode must leave nothing that training cannot use
-            with torch.inference_mode(False):
-                tensor = make()
-            self._tensors[key] = sizes, tensor
-        return tensor
 
 
 def read_inputs(theory: Theory, unary: Tensor | Mapping[str, Tensor], evidence: Mapping[str, Tensor] | None,
@@ -90,7 +69,7 @@ def read_inputs(theory: Theory, unary: Tensor | Mapping[str, Tensor], evidence: 
     n_batch = math.prod(batch)
 
     def flat(name: str, tensor: Tensor) -> Tensor:
-        shape = _shape(theory.predicate[name], sizes)
+        shape = shape_of(theory.predicate[name], sizes)
         return tensor.expand((*batch, *shape)).reshape((n_batch, *shape))
 
     observed = {name: flat(name, tensor).to(like.dtype) for name, tensor in given_evidence.items()
@@ -107,7 +86,7 @@ def read_inputs(theory: Theory, unary: Tensor | Mapping[str, Tensor], evidence: 
             if predicate.closed_world and predicate.name not in partial:
                 raise LogicMPError(f"{predicate.name} is closed world (*), so evidence must say which atoms are true",
                                    f"pass evidence={{{predicate.name!r}: a bool tensor}}")
-            full[predicate.name] = like.new_zeros(n_batch, *_shape(predicate, sizes))
+            full[predicate.name] = like.new_zeros(n_batch, *shape_of(predicate, sizes))
     return Inputs(full, observed, partial, _masks(theory, mask, sizes, batch, like), sizes, batch)
 
 
@@ -136,11 +115,6 @@ def _n_dims(predicate: Predicate) -> int:
     return len(predicate.arguments) + (predicate.labels is not None)
 
 
-def _shape(predicate: Predicate, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    labels = () if predicate.labels is None else (len(predicate.labels),)
-    return (*(sizes[t] for t in predicate.types), *labels)
-
-
 def _expected(predicate: Predicate, sizes: Mapping[str, int]) -> str:
     parts = ["batch...", *(str(sizes.get(t, t)) for t in predicate.types)]
     return f"[{', '.join(parts + ([str(len(predicate.labels))] if predicate.labels else []))}]"
@@ -159,7 +133,7 @@ def _sizes(theory: Theory, tensors: Mapping[str, Tensor]) -> dict[str, int]:
         for type_name, size in zip(predicate.types, shape, strict=False):
             sizes.setdefault(type_name, size)
             source.setdefault(type_name, f"{name} has {size} of {type_name}")
-        if tuple(shape) != _shape(predicate, sizes):
+        if tuple(shape) != shape_of(predicate, sizes):
             why = "; ".join(source[t] for t in dict.fromkeys(predicate.types))
             raise LogicMPError(f"the tensor of {name} has shape {list(tensor.shape)}; expected "
                                f"{_expected(predicate, sizes)}, because {predicate}" + (f" and {why}" if why else ""))
@@ -208,3 +182,42 @@ def _masks(theory: Theory, mask: Tensor | Mapping[str, Tensor] | None, sizes: Ma
                                f"entry for each {name}")
         masks[name] = tensor.expand((*batch, sizes[name])).reshape(math.prod(batch), sizes[name]).to(like.dtype)
     return masks
+
+
+def world_tensors(world: World, dtype: torch.dtype = torch.float64) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Unary potentials and evidence of a world, as the layer takes them; fully observed predicates are bool."""
+    unary: dict[str, Tensor] = {}
+    evidence: dict[str, Tensor] = {}
+    for name, values in world.values.items():
+        known = torch.from_numpy(values)
+        if bool((known != UNKNOWN).all()):
+            evidence[name] = known == 1
+            continue
+        soft = world.unary.get(name)
+        unary[name] = torch.zeros(values.shape, dtype=dtype) if soft is None else torch.from_numpy(soft).to(dtype)
+        if bool((known != UNKNOWN).any()):
+            evidence[name] = torch.where(known == UNKNOWN, torch.nan, known.to(dtype))
+    return unary, evidence
+
+
+def world_from_tensors(theory: Theory, unary: Mapping[str, Tensor] | None = None,
+                       evidence: Mapping[str, Tensor] | None = None) -> World:
+    """A world from what the layer takes, without batch dimensions; every type has all its constants named."""
+    values, soft = {}, {}
+    for predicate in theory.predicates:
+        name = predicate.name
+        given = (evidence or {}).get(name)
+        known = (torch.full(shape_of(predicate, theory.sizes), UNKNOWN, dtype=torch.int8) if given is None else
+                 torch.where(given.isnan(), UNKNOWN, given.nan_to_num()).to(torch.int8))
+        values[name] = known.clone().numpy()
+        if predicate.is_categorical:
+            one_value_each(predicate, values[name])
+        if name in (unary or {}):
+            tensor = unary[name].detach().to(torch.float64)  # type: ignore[index]
+            soft[name] = ((tensor + tensor.mT) / 2 if predicate.symmetric else tensor).numpy()
+    return World(theory, values, soft, {predicate.name: "" for predicate in theory.predicates})
+
+
+def to_tensors(arrays: Mapping[str, np.ndarray]) -> dict[str, Tensor]:
+    """Arrays of numpy as tensors that share their memory."""
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}

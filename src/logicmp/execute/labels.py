@@ -16,8 +16,7 @@ import torch
 from torch import Tensor
 
 from ..plan.steps import Read, Step
-from .inputs import Kept
-from .views import State
+from .state import Kept, State
 
 
 class LabelSets:

@@ -19,14 +19,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..errors import CostError, LogicMPError, RuleError
-from ..normalize import MAX_CUBES, counted_formulas
+from ..facts.world import UNKNOWN, World
+from ..normalize.build import MAX_CUBES, counted_formulas
 from ..normalize.cubes import Cube, Differ, Literal, Range, Same
 from ..normalize.expand import Expander, variable_ranges
 from ..parse.syntax import Atom, Exists, Forall, Formula, Not, Variable, children, free_variables, with_children
 from ..parse.theory import Argument, Predicate, Rule, Theory
 from .join import Relation, Rows, join, relation, spread
-from .network import HARD, Literals, Network, Sets, settle
-from .world import UNKNOWN, World
+from .network import HARD, Literals, Network, Sets, n_values, settle
 
 # of all rules together; a million takes about half a gigabyte
 MAX_GROUNDINGS = 2_000_000
@@ -37,8 +37,8 @@ def build_network(world: World, rules: Sequence[Rule] | None = None, semantics: 
                   progress: Callable[[int, int], None] = lambda done, total: None) -> Network:
     """The ground network of some rules, by default all of the theory's.
 
-    >>> from logicmp.ground import build_world
-    >>> from logicmp.parse import parse_facts, parse_theory
+    >>> from logicmp.facts.world import build_world
+    >>> from logicmp import parse_facts, parse_theory
     >>> theory = parse_theory("2 Friends(x,y) ^ Smokes(x) => Smokes(y)")
     >>> world = build_world(parse_facts("Friends(Anna, Bob)\\nSmokes(Anna)", theory), ["Smokes"])
     >>> print(build_network(world))
@@ -371,15 +371,6 @@ class _Grounder:
             np.concatenate([np.zeros(0, dtype=np.int64), *(
                 np.full(len(param), r, dtype=np.int64) for param, _, r in self.about)]),
             weights, self.offsets, self.base, np.concatenate([np.zeros(0, dtype=np.int64), *self.defined]))
-
-
-def n_values(predicate: Predicate, sizes: Mapping[str, int]) -> int:
-    """How many values a variable of the predicate has; the last one of a `?` predicate is "none"."""
-    if predicate.labels is not None:
-        return len(predicate.labels)
-    if predicate.functional:
-        return math.prod(sizes[predicate.types[k]] for k in predicate.functional) + predicate.may_be_none
-    return 2
 
 
 def _variables(world: World) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:

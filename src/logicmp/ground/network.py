@@ -10,14 +10,25 @@ A formula that is no clause has several features that exclude each other, so tha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from ..parse.theory import Rule
+from ..facts.world import World
+from ..parse.theory import Predicate, Rule
 from .join import spread
-from .world import World
+
+
+def n_values(predicate: Predicate, sizes: Mapping[str, int]) -> int:
+    """How many values a variable of the predicate has; the last one of a `?` predicate is "none"."""
+    if predicate.labels is not None:
+        return len(predicate.labels)
+    if predicate.functional:
+        return math.prod(sizes[predicate.types[k]] for k in predicate.functional) + predicate.may_be_none
+    return 2
+
 
 HARD = -1
 
@@ -197,3 +208,21 @@ class Network:
                 args = [self.world.theory.type[t].constants[i] for t, i in zip(types, at[0].tolist(), strict=True)]
                 return f"{predicate}({','.join(args)})" if args else predicate
         return "a quantified part"
+
+
+def label_components(network: Network) -> np.ndarray:
+    """For each variable a number that it shares with the variables it is connected to, and with no others."""
+    label = np.arange(len(network.cards))
+    if not network.n_features:
+        return label
+    owner = np.repeat(np.arange(network.n_features), np.diff(network.begins))
+    while True:
+        lowest = np.minimum.reduceat(label[network.var], network.begins[:-1])[owner]
+        new = label.copy()
+        # the lowest label reaches not the variable alone but all that share its label
+        np.minimum.at(new, label[network.var], lowest)
+        while (new != new[new]).any():
+            new = new[new]
+        if (new == label).all():
+            return label
+        label = new

@@ -35,8 +35,8 @@ from ..parse.syntax import (
 )
 from ..parse.syntax import Term as SyntaxTerm
 from ..parse.theory import Rule, Theory
-from .coincide import too_many
 from .cubes import Const, Cube, Differ, Factor, Literal, Product, Range, Same, Signed, Term, Var
+from .meet import too_many
 
 Truth = Formula | bool
 

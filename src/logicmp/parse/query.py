@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import LogicMPError, RuleError, Source, closest
-from .reader import Enclosed, Statement, read_statements
+from .grammar import Enclosed, Statement
+from .reader import read_statements
 from .resolve import resolve_formula, unknown_predicate, wrong_arity
 from .syntax import Atom, Constant, Equal, Formula, Variable, atoms, children, free_variables, terms, with_children
 from .theory import Rule, Theory
@@ -60,7 +61,7 @@ def _marked(formula: Formula, names: frozenset[str]) -> Formula:
 def parse_queries(text: str, theory: Theory, name: str = "<query>") -> list[Query]:
     """Read queries, separated by commas or on lines of their own, and check them against a theory.
 
-    >>> from logicmp.parse import parse_theory
+    >>> from logicmp import parse_theory
     >>> theory = parse_theory("person = {Anna, Bob}\\nSmokes(person)\\nFriends(person, person)")
     >>> [str(query.formula) for query in parse_queries("Smokes, Friends(x, Bob)", theory)]
     ['Smokes(x1)', 'Friends(x, Bob)']

@@ -15,20 +15,7 @@ from typing import Any
 
 from ..errors import RuleError, Span, closest
 from .grammar import Defined, Enclosed, Include, Marked, Starred, Statement, collector_paused
-from .syntax import (
-    Atom,
-    Constant,
-    Equal,
-    Exists,
-    Forall,
-    Formula,
-    Not,
-    Term,
-    Variable,
-    children,
-    depth,
-    with_children,
-)
+from .syntax import Atom, Constant, Equal, Exists, Forall, Formula, Not, Term, Variable, children, depth, with_children
 from .theory import DEFAULT_TYPE, Argument, Predicate, Rule, Theory, Type
 
 # *atoms multiply out

@@ -11,10 +11,9 @@ A theory is text first: `str(theory)` parses to an equal theory.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 
 from ..errors import LogicMPError, Span
 from .syntax import PLAIN_LABEL, Atom, Formula, Variable, atoms, free_variables, quoted, terms
@@ -175,13 +174,6 @@ class Theory:
             if size < len(t.constants) or (t.closed and size != len(t.constants)):
                 raise LogicMPError(f"type {t.name!r} has {len(t.constants)} constants, but its size is given as {size}")
         return {t.name: sizes.get(t.name, len(t.constants)) for t in self.types}
-
-    @staticmethod
-    def from_file(path: str | Path | Sequence[str | Path], grammar: str = "auto") -> Theory:
-        """Read a .mln file, a folder of ExpressGNN's with `predicates` and `rules`, or several of them together."""
-        from .files import load_theory
-
-        return load_theory(path, grammar)
 
     def __str__(self) -> str:
         listed = [str(t) for t in self.types if t.closed]

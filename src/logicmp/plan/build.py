@@ -13,14 +13,30 @@ of them exist already.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from ..errors import CostError
-from ..normalize.cubes import Const, Cube, Differ, Literal, NormalForm, NormalRule, Product, Range, Same, Var, names_in
+from ..normalize.cubes import (
+    Const,
+    Cube,
+    Differ,
+    Literal,
+    NormalForm,
+    NormalRule,
+    Product,
+    Range,
+    Same,
+    Signed,
+    Var,
+    collect,
+    names_in,
+)
 from ..normalize.cubes import Term as CubeTerm
+from ..normalize.meet import apply, split_difference, unify
 from ..parse.syntax import Atom, atoms
-from .cases import hosts, ready
+from ..parse.theory import Theory
 from .steps import (
     At,
     Axis,
@@ -49,9 +65,8 @@ def build_plan(form: NormalForm, sizes: Mapping[str, int] | None = None, observe
                max_elements: int = MAX_ELEMENTS) -> Plan:
     """Plan the violation counts of a theory and all their derivatives.
 
-    >>> from logicmp.parse import parse_theory
-    >>> from logicmp.normalize import normalize
-    >>> form = normalize(parse_theory("2 Smokes(x) => Cancer(x)"))
+    >>> from logicmp import normalize_theory, parse_theory
+    >>> form = normalize_theory(parse_theory("2 Smokes(x) => Cancer(x)"))
     >>> print(build_plan(form, {"thing": 3}))
     2 Smokes(x) => Cancer(x)
       %0 = Smokes(a)
@@ -374,3 +389,57 @@ def _arguments(terms: tuple[CubeTerm, ...]) -> tuple[tuple[At, ...], tuple[str, 
 def _weight_place(v: Range, per_constant: tuple[str, ...]) -> int:
     """Variables with weights of their own come last, in the order of the weights' axes."""
     return per_constant.index(v.name) if v.name in per_constant else -1
+
+
+def ready(terms: tuple[Signed, ...], theory: Theory, sizes: Mapping[str, int]) -> tuple[Signed, ...]:
+    """The cubes of a rule, rewritten until every condition can be a property of a literal."""
+    found: list[Signed] = []
+    todo = list(terms)
+    while todo:
+        coefficient, cube = todo.pop(0)
+        if any(sizes[t] < n for t, n in cube.needs):
+            continue
+        parts = _split(cube, theory)
+        if parts is None:
+            found.append((coefficient, cube))
+        else:
+            todo[:0] = [(coefficient * c, part) for c, part in parts]
+    return collect(found)
+
+
+def _split(cube: Cube, theory: Theory) -> tuple[Signed, ...] | None:
+    """One rewriting of a cube into several, or None if it needs none."""
+    known = theory.sizes
+    for factor in cube.factors:
+        if isinstance(factor, Differ) and not hosts(cube, factor):
+            own = {v.name for v in cube.variables}
+            if all(isinstance(t, Const) or t.name in own for t in (factor.left, factor.right)):
+                return split_difference(cube, factor, known)
+    # of a symmetric predicate, products of its off-diagonal part with itself are shared: one product instead of three
+    counts = Counter(f.predicate for f in cube.factors if isinstance(f, Literal))
+    for factor in cube.factors:
+        if not isinstance(factor, Literal) or counts[factor.predicate] < 3:
+            continue
+        if not theory.predicate[factor.predicate].symmetric:
+            continue
+        rest = tuple(f for f in cube.factors if f is not factor)
+        if factor.negated:
+            positive = replace(factor, negated=False)
+            return (1, replace(cube, factors=rest)), (-1, replace(cube, factors=(*rest, positive)))
+        left, right = factor.args
+        if left != right and all(isinstance(t, Var) and not t.offset for t in (left, right)):
+            apart = Differ(left, right).in_order()
+            names = {v.name for v in cube.variables}
+            meeting = unify([(left, right)], names.__contains__)
+            if apart not in cube.factors and meeting is not None and not meeting.equal:
+                met = apply(cube, meeting, known)
+                off = (1, replace(cube, factors=(*cube.factors, apart)))
+                return (off,) if met is None else (off, (1, met))
+    return None
+
+
+def hosts(cube: Cube, apart: Differ) -> list[Literal]:
+    """The literals that have both terms of a condition among their arguments, unshifted."""
+    if not all(isinstance(t, Var) and not t.offset for t in (apart.left, apart.right)):
+        return []
+    return [f for f in cube.factors if isinstance(f, Literal) and apart.left in f.args and apart.right in f.args]

@@ -1,0 +1,217 @@
+"""The paper's mean field before its two improvements: grounding by grounding, for the ablation of its speed.
+
+Stage: ground -> **infer**.  Paper: Eq. 2-3, Theorem 1, the figure of the speed ablation.
+
+    Smokes(A) Friends(A,B) !Smokes(B)     broken with probability q q (1-q): one message for each of its three atoms
+    rule_out=False                        each message a sum over all values of the other atoms (Eq. 3)
+    rule_out=True                         only the one assignment that breaks the rule matters (Theorem 1)
+    parallel=True                         all groundings at once: gather, multiply, scatter
+
+The answers are those of `mean-field`, which needs no groundings at all.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+from logicmp.errors import LogicMPError, RuleError
+from logicmp.ground.build import MAX_GROUNDINGS
+from logicmp.ground.join import spread
+from logicmp.ground.network import Network
+from logicmp.inference.answers import odds_of_counts, odds_of_values
+from logicmp.inference.method import Method, Problem, Solution
+from logicmp.limits import Clock
+
+
+@dataclass
+class MeanFieldSequential(Method):
+    """Synchronous updates, as `mean-field` does them, over the groundings one by one.
+
+    Args:
+        iterations: updates at most, or exactly if `tolerance` is 0.
+        damping: how much of the old log-odds stays in each update.
+        tolerance: stop when no marginal moves by more than this.
+        hard_weight: the weight that a hard rule acts with.
+        rule_out: use Theorem 1; otherwise sum over all values of the other atoms.
+        parallel: all groundings at once.
+        max_groundings: groundings that the evidence may leave open.
+    """
+
+    name: ClassVar[str] = "mean-field-sequential"
+    iterations: int = 200
+    damping: float = 0.5
+    tolerance: float = 1e-6
+    hard_weight: float = 10.0
+    rule_out: bool = True
+    parallel: bool = False
+    max_groundings: int = MAX_GROUNDINGS
+
+    def solve(self, problem: Problem) -> Solution:
+        network = self._network(problem)
+        weights = network.share * network.weights[network.param]
+        aggregate = (_Parallel if self.parallel else _Sequential)(network, self.rule_out)
+        clock = Clock(self.max_seconds)
+        logits = network.potentials.copy()
+        q = _softmax(network, logits)
+        notes = []
+        for number in range(self.iterations):
+            if clock.is_over():
+                notes.append(f"mean field was stopped after {clock.seconds} s and {number} updates")
+                break
+            with np.errstate(invalid="ignore"):
+                update = network.potentials - aggregate(q, weights)
+                # what cannot be stays at -inf
+                logits = np.where(np.isinf(logits), logits, (1 - self.damping) * update + self.damping * logits)
+            before, q = q, _softmax(network, logits)
+            problem.progress("mean field", number + 1, self.iterations)
+            if self.tolerance and np.abs(q - before).max(initial=0.0) < self.tolerance * (1 - self.damping):
+                break
+        else:
+            if self.tolerance:
+                notes.append(f"mean field did not settle in {self.iterations} updates")
+        holds = np.multiply.reduceat(_literals(network, q), network.begins[:-1]) if network.n_features else np.zeros(0)
+        expected = network.base - np.bincount(network.param, network.share * holds, len(network.base))
+        return Solution(odds_of_values(network, q), odds_of_counts(network, expected), notes=notes)
+
+    def _network(self, problem: Problem) -> Network:
+        """The network with a finite weight for hard rules, as the layer has them."""
+        rules = [replace(rule, is_hard=False, weight=self.hard_weight) if rule.is_hard else rule
+                 for rule in problem.world.theory.rules]
+        network = problem.network(self.max_groundings, (*rules, *problem.formulas))
+        if len(network.cards) > network.n_own:
+            feature = int(np.searchsorted(network.begins, np.flatnonzero(network.var >= network.n_own)[0], "right")) - 1
+            rule = network.rules[network.rule[feature]]
+            raise RuleError("the quantifier of this rule cannot be done grounding by grounding", rule.span,
+                            "use mean-field, which multiplies over it")
+        return network
+
+
+def _softmax(network: Network, logits: np.ndarray) -> np.ndarray:
+    """Probabilities of the values of each variable, flat."""
+    if not len(logits):
+        return logits
+    starts = network.starts[:-1]
+    highest = np.repeat(np.maximum.reduceat(logits, starts), network.cards)
+    p = np.exp(logits - highest)
+    return np.asarray(p / np.repeat(np.add.reduceat(p, starts), network.cards))
+
+
+def _members(network: Network) -> tuple[np.ndarray, np.ndarray]:
+    """The values in each set, one set after the other, and where each begins."""
+    values = [sorted(members) for members in network.sets.members]
+    begins = np.cumsum([0, *map(len, values)])
+    return np.array(list(itertools.chain(*values)), dtype=np.int64), begins
+
+
+def _literals(network: Network, q: np.ndarray) -> np.ndarray:
+    """The probability that each literal of each feature holds."""
+    values, begins = _members(network)
+    owner, place = spread(begins[network.set], np.diff(begins)[network.set])
+    return np.bincount(owner, q[network.starts[network.var[owner]] + values[place]], len(network.var))
+
+
+class _Sequential:
+    """One grounding after the other, compiled: the loops of Eq. 2-3 as they stand."""
+
+    def __init__(self, network: Network, rule_out: bool):
+        values, begins = _members(network)
+        self.arrays = (network.begins, network.var, network.set, network.starts, network.cards, values, begins)
+        self.loop = _compiled(rule_out)
+
+    def __call__(self, q: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        total = np.zeros_like(q)
+        self.loop(*self.arrays, q, weights, total)
+        return total
+
+
+@cache
+def _compiled(rule_out: bool) -> Callable[..., None]:
+    try:
+        from numba import njit
+    except ImportError:
+        raise LogicMPError("grounding by grounding needs numba, which is not installed",
+                           'pip install "logicmp[sampling]", or use parallel=True') from None
+    compiled: Callable[..., None] = njit(_messages_by_theorem if rule_out else _messages_by_sum)
+    return compiled
+
+
+def _messages_by_theorem(feature: Any, var: Any, chosen: Any, starts: Any, cards: Any, values: Any, begins: Any, q: Any,
+                         weights: Any, total: Any) -> None:
+    """To atom i: the probability that all other literals of the grounding hold (Theorem 1)."""
+    for f in range(len(feature) - 1):
+        for i in range(feature[f], feature[f + 1]):
+            p = weights[f]
+            for j in range(feature[f], feature[f + 1]):
+                if j != i:
+                    holds = 0.0
+                    for m in range(begins[chosen[j]], begins[chosen[j] + 1]):
+                        holds += q[starts[var[j]] + values[m]]
+                    p *= holds
+            for m in range(begins[chosen[i]], begins[chosen[i] + 1]):
+                total[starts[var[i]] + values[m]] += p
+
+
+def _messages_by_sum(feature: Any, var: Any, chosen: Any, starts: Any, cards: Any, values: Any, begins: Any, q: Any,
+                     weights: Any, total: Any) -> None:
+    """To each value of atom i: the expected violation over all values of the other atoms (Eq. 3)."""
+    for f in range(len(feature) - 1):
+        first, last = feature[f], feature[f + 1]
+        n = 1
+        for j in range(first, last):
+            n *= cards[var[j]]
+        for i in range(first, last):
+            for world in range(n):
+                rest, p, is_broken = world, weights[f], True
+                value = 0
+                for j in range(first, last):
+                    v = rest % cards[var[j]]
+                    rest //= cards[var[j]]
+                    is_member = False
+                    for m in range(begins[chosen[j]], begins[chosen[j] + 1]):
+                        if values[m] == v:
+                            is_member = True
+                    is_broken = is_broken and is_member
+                    if j == i:
+                        value = v
+                    else:
+                        p *= q[starts[var[j]] + v]
+                if is_broken:
+                    total[starts[var[i]] + value] += p
+
+
+class _Parallel:
+    """All groundings at once, those of one length together."""
+
+    def __init__(self, network: Network, rule_out: bool):
+        self.network, self.rule_out = network, rule_out
+        self.values, self.begins = _members(network)
+        counts = np.diff(network.begins)
+        # [features, literals] for each length
+        self.groups = [(np.flatnonzero(counts == n), network.begins[:-1][counts == n][:, None] + np.arange(n))
+                       for n in np.unique(counts)]
+
+    def __call__(self, q: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        network = self.network
+        holds = _literals(network, q)
+        message = np.zeros(len(network.var))
+        for features, literals in self.groups:
+            for i in range(literals.shape[1]):
+                others = np.delete(literals, i, 1)
+                p = holds[others].prod(1) if self.rule_out else self._by_sum(holds, others)
+                message[literals[:, i]] = weights[features] * p
+        owner, place = spread(self.begins[network.set], np.diff(self.begins)[network.set])
+        return np.bincount(network.starts[network.var[owner]] + self.values[place], message[owner], len(q))
+
+    def _by_sum(self, holds: np.ndarray, others: np.ndarray) -> np.ndarray:
+        """The sum over all assignments of the other literals of their probability and of whether they are all true."""
+        total = np.zeros(len(others))
+        for truth in itertools.product((True, False), repeat=others.shape[1]):
+            p = np.where(truth, holds[others], 1 - holds[others]).prod(1)
+            total += p * all(truth)
+        return total

@@ -1,0 +1,133 @@
+"""Rules as constraints: a CNF over booleans, and the way between the layer's tensors and its variables.
+
+Stage: ground -> **learn**.  Used by circuits, semantic_loss, spl, distill and decode.
+
+    C(a,b) ^ C(b,c) => C(a,c)      clause  !C(A,B) v !C(B,C) v C(A,C)   for each grounding
+    label(i) in {B, I, O}          three booleans, exactly one of which is true
+
+Here a rule is a constraint whatever its weight, because it is the rule that was written; with `rules="hard"` only the
+rules with a full stop are.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import CostError, LogicMPError, RuleError
+from ..execute.inputs import world_from_tensors
+from ..ground.build import build_network
+from ..ground.network import HARD, Network
+from ..parse.load import parse_theory
+from ..parse.theory import Rule, Theory
+
+RULES = ("all", "hard")
+
+
+def as_constraints(theory: Theory | str, rules: str = "all") -> Theory:
+    """The theory with its rules as hard ones.
+
+    >>> print(*as_constraints("2 C(a,b) ^ C(b,c) => C(a,c)").rules)
+    C(a, b) ^ C(b, c) => C(a, c).
+    """
+    theory = parse_theory(theory) if isinstance(theory, str) else theory
+    if rules not in RULES:
+        raise LogicMPError(f"unknown rules {rules!r}", f"known: {', '.join(RULES)}")
+    chosen = [rule for rule in theory.rules if rules == "all" or rule.is_hard]
+    for rule in chosen:
+        if not rule.is_hard and rule.weight is not None and rule.weight <= 0:
+            raise RuleError(f"a rule with weight {rule.weight:g} is no constraint", rule.span,
+                            "write what must hold instead; or take rules='hard'; or the LogicMP layer, which takes "
+                            "every weight")
+    if not chosen:
+        raise LogicMPError("the theory has no rule that is a constraint" + (
+            ": none ends with a full stop" if theory.rules else ""), "add one, or take rules='all'")
+    return replace(theory, rules=tuple(replace(rule, is_hard=True, weight=None) for rule in chosen))
+
+
+def with_sizes(theory: Theory, sizes: Mapping[str, int]) -> Theory:
+    """The theory with a constant for each place of its tensors."""
+    more = {}
+    for name, size in theory.with_sizes(sizes).items():
+        if not size:
+            raise LogicMPError(f"type {name!r} has no constants", f"give sizes={{{name!r}: ...}}")
+        named = theory.type[name].constants
+        fresh = (new for k in itertools.count(1) if (new := str(k)) not in named)
+        more[name] = tuple(itertools.islice(fresh, size - len(named)))
+    return theory.with_constants(more)
+
+
+def ground_constraints(theory: Theory, sizes: Mapping[str, int], evidence: Mapping[str, Tensor] | None = None,
+                       unary: Mapping[str, Tensor] | None = None, hint: str | None = None) -> Network:
+    """The ground network of constraints; `hint` says which method can do what is too big here."""
+    try:
+        return build_network(world_from_tensors(with_sizes(theory, sizes), unary, evidence))
+    except CostError as cause:
+        raise CostError(cause.message, cause.span, hint or cause.hint) from None
+
+
+@dataclass(frozen=True)
+class Cnf:
+    """Constraints over booleans: one for a variable of two values, one for each value of any other."""
+
+    network: Network
+    # by boolean: the variable and the value it stands for
+    variable: np.ndarray
+    value: np.ndarray
+    # by boolean: where in the potentials its log-weights stand, false and true; the place after the last holds zero
+    place: np.ndarray
+    # boolean b is written b + 1, and -b - 1 where it is negated
+    clauses: list[tuple[int, ...]]
+    # the rule of each clause, -1 where it says that a variable has exactly one value
+    rule: list[int]
+
+    @property
+    def n_booleans(self) -> int:
+        return len(self.variable)
+
+    def values(self, truth: Tensor) -> Tensor:
+        """What the variables are, [batch, variables], given the booleans, [batch, booleans]."""
+        found = torch.zeros(len(truth), len(self.network.cards), dtype=torch.long)
+        return found.index_add_(1, torch.from_numpy(self.variable), truth.long() * torch.from_numpy(self.value))
+
+    def rules(self) -> list[Rule]:
+        """The rules that have clauses."""
+        return [self.network.rules[r] for r in sorted(set(self.rule) - {-1})]
+
+
+def build_cnf(network: Network) -> Cnf:
+    """The hard features of a network as clauses: a feature is the conjunction that must not hold.
+
+    >>> build_cnf(ground_constraints(as_constraints("A => B"), {})).clauses
+    [(-1, 2)]
+    """
+    n = np.where(network.cards == 2, 1, network.cards)
+    first = np.cumsum(n) - n
+    variable = np.repeat(np.arange(len(n)), n)
+    is_binary = network.cards[variable] == 2
+    value = np.where(is_binary, 1, np.arange(len(variable)) - first[variable])
+    start = network.starts[variable]
+    place = np.stack([np.where(is_binary, start, len(network.potentials)), start + value], -1)
+    clauses, rule = [], []
+    for v in np.flatnonzero(network.cards > 2).tolist():
+        own = range(int(first[v]) + 1, int(first[v] + n[v]) + 1)
+        found = [tuple(own), *((-a, -b) for a, b in itertools.combinations(own, 2))]
+        clauses += found
+        rule += [-1] * len(found)
+    members, cards = network.sets.members, network.sets.cards
+    for f in np.flatnonzero(network.param == HARD).tolist():
+        clause: list[int] = []
+        for j in range(network.begins[f], network.begins[f + 1]):
+            k, boolean = network.set[j], int(first[network.var[j]]) + 1
+            if cards[k] == 2:
+                clause.append(-boolean if 1 in members[k] else boolean)
+            else:
+                clause += [boolean + other for other in range(cards[k]) if other not in members[k]]
+        clauses.append(tuple(clause))
+        rule.append(int(network.rule[f]))
+    return Cnf(network, variable, value, place, clauses, rule)

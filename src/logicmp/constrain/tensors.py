@@ -1,0 +1,180 @@
+"""Rules as constraints: a CNF over booleans, and the way between the layer's tensors and its variables.
+
+Stage: ground -> **learn**.  Used by circuits, semantic_loss, spl, distill and decode.
+
+    C(a,b) ^ C(b,c) => C(a,c)      clause  !C(A,B) v !C(B,C) v C(A,C)   for each grounding
+    label(i) in {B, I, O}          three booleans, exactly one of which is true
+
+Here a rule is a constraint whatever its weight, because it is the rule that was written; with `rules="hard"` only the
+rules with a full stop are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from ..errors import LogicMPError
+from ..execute.inputs import Inputs, read_inputs
+from ..execute.marginals import CERTAIN
+from ..execute.operations import spread
+from ..ground.network import Network, n_values
+from ..parse.theory import Predicate, Theory
+
+# between tensors and variables
+
+
+def value_scores(inputs: Inputs, predicate: Predicate) -> Tensor:
+    """The log-probability of each value of each variable, [batch, variables..., values]; -inf what cannot be."""
+    name = predicate.name
+    evidence = inputs.observed.get(name, inputs.evidence.get(name))
+    logits = inputs.unary.get(name)
+    logits = torch.zeros_like(inputs.observed[name]) if logits is None else logits
+    if not predicate.is_categorical:
+        logits = (logits + logits.mT) / 2 if predicate.symmetric else logits
+        scores = torch.stack([functional.logsigmoid(-logits), functional.logsigmoid(logits)], -1)
+        if evidence is None:
+            return scores
+        certain = torch.stack([(1 - evidence).log(), evidence.log()], -1)
+        return torch.where(evidence.isnan().unsqueeze(-1), scores, certain)
+    scores = _by_variable(predicate, logits)
+    if predicate.may_be_none:
+        scores = functional.pad(scores, (0, 1))
+    if evidence is not None:
+        given = _by_variable(predicate, evidence)
+        if predicate.may_be_none:
+            given = functional.pad(given, (0, 1), value=torch.nan)
+        is_true = given == 1
+        excluded = (given == 0) | (is_true.any(-1, keepdim=True) & ~is_true)
+        if bool(excluded.all(-1).any()):
+            raise LogicMPError(f"the evidence says of every value of a variable of {predicate} that it is false")
+        scores = scores.masked_fill(excluded, -torch.inf)
+    return torch.log_softmax(scores, -1)
+
+
+def open_values(inputs: Inputs, predicate: Predicate) -> Tensor:
+    """Which values are possible and not the only one of their variable, [batch, variables..., values]."""
+    found = value_scores(inputs, predicate) > -torch.inf
+    for k, type_name in enumerate(predicate.types):
+        if type_name in inputs.masks:
+            exists = spread(inputs.masks[type_name] > 0, (k,), len(predicate.types))
+            exists = exists.expand(-1, *(inputs.sizes[t] for t in predicate.types))
+            if predicate.functional:
+                # "none" always exists
+                exists = functional.pad(_by_variable(predicate, exists), (0, int(predicate.may_be_none)), value=True)
+            else:
+                exists = exists.unsqueeze(-1)
+            found = found & exists
+    return found & (found.sum(-1, keepdim=True) > 1)
+
+
+def read_potentials(network: Network, inputs: Inputs) -> Tensor:
+    """The log-probability of each value of each variable of a network, [batch, values]."""
+    parts = []
+    for predicate in network.world.theory.predicates:
+        scores = value_scores(inputs, predicate)
+        parts.append(scores[:, torch.from_numpy(_first_places(network, predicate))].flatten(1))
+    # a quantified part has no belief of its own: what it stands for decides it
+    parts.append(parts[0].new_zeros(len(parts[0]), 2 * (len(network.cards) - network.n_own)))
+    return torch.cat(parts, 1)
+
+
+def _first_places(network: Network, predicate: Predicate) -> np.ndarray:
+    """Which entries of a predicate are variables of the network, each once."""
+    is_open = np.asarray(network.variables[predicate.name] >= 0)
+    return np.triu(is_open) if predicate.symmetric else is_open
+
+
+def write_values(network: Network, inputs: Inputs, values: Tensor) -> dict[str, Tensor]:
+    """Answers as tensors, from the values of a network's variables, [batch, variables]; see `write_answer`."""
+    found = {}
+    for name in inputs.unary:
+        predicate = network.world.theory.predicate[name]
+        numbers = torch.from_numpy(network.variables[name]).to(values.device)
+        # what is decided has no variable, and one value that is possible
+        decided = value_scores(inputs, predicate).detach().argmax(-1)
+        chosen = torch.where(numbers >= 0, functional.pad(values, (0, 1))[:, numbers], decided)
+        found[name] = write_answer(predicate, chosen, inputs)
+    return found
+
+
+def write_marginals(network: Network, inputs: Inputs, p: Tensor) -> dict[str, Tensor]:
+    """Probabilities by predicate, in the shapes of the logits, from those of a network's values, [batch, values]."""
+    found = {}
+    starts = torch.from_numpy(np.append(network.starts[:-1], 0)).to(p.device)
+    for name in inputs.unary:
+        predicate = network.world.theory.predicate[name]
+        table = value_scores(inputs, predicate).detach().exp()
+        numbers = torch.from_numpy(network.variables[name]).to(p.device).unsqueeze(-1)
+        places = starts[numbers] + torch.arange(table.shape[-1], device=p.device)
+        table = torch.where(numbers >= 0, functional.pad(p, (0, table.shape[-1]))[:, places], table)
+        atoms = to_atoms(predicate, table, inputs.sizes)
+        found[name] = atoms.reshape((*inputs.batch, *atoms.shape[1:]))
+    return found
+
+
+def write_answer(predicate: Predicate, values: Tensor, inputs: Inputs) -> Tensor:
+    """An answer as the user reads it: bool for atoms, the number of the label for a multi-class predicate.
+
+    Args:
+        values: of each variable, [batch, variables...].
+    """
+    if predicate.labels is None:
+        values = to_atoms(predicate, functional.one_hot(values, n_values(predicate, inputs.sizes)).bool(), inputs.sizes)
+    return values.reshape((*inputs.batch, *values.shape[1:]))
+
+
+def as_evidence(theory: Theory, answer: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Answers and labels as evidence: whole numbers of a multi-class predicate become one-hot."""
+    found = dict(answer)
+    for name, tensor in answer.items():
+        predicate = theory.predicate.get(name)
+        is_whole = isinstance(tensor, Tensor) and not tensor.is_floating_point() and tensor.dtype != torch.bool
+        if predicate is None or not is_whole:
+            continue
+        if predicate.labels is None:
+            found[name] = tensor.bool()
+            continue
+        if bool(((tensor < 0) | (tensor >= len(predicate.labels))).any()):
+            raise LogicMPError(f"{name} has labels outside 0 to {len(predicate.labels) - 1}, because {predicate}",
+                               "an unknown label is a row of NaN in a one-hot float tensor")
+        found[name] = functional.one_hot(tensor.long(), len(predicate.labels)).bool()
+    return found
+
+
+def read_labels(theory: Theory, logits: Tensor | Mapping[str, Tensor], labels: Mapping[str, Tensor],
+                evidence: Mapping[str, Tensor] | None) -> Inputs:
+    """The inputs with the labels as evidence, so that their value scores say what the labels leave possible."""
+    if not isinstance(logits, Mapping):
+        logits = {next(iter(read_inputs(theory, logits, evidence, None).unary)): logits}
+    return read_inputs(theory, logits, {**(evidence or {}), **as_evidence(theory, labels)}, None)
+
+
+def certain_logits(theory: Theory, answer: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Log-odds at which the marginals are the answer, float64: what the layer counts violations at."""
+    return {name: (2 * tensor.double() - 1) * CERTAIN for name, tensor in as_evidence(theory, answer).items()}
+
+
+def _by_variable(predicate: Predicate, tensor: Tensor) -> Tensor:
+    """[batch, variables..., values]."""
+    if predicate.labels is not None:
+        return tensor
+    first = tensor.dim() - len(predicate.functional)
+    return tensor.movedim(tuple(1 + k for k in predicate.functional), tuple(range(first, tensor.dim()))).flatten(first)
+
+
+def to_atoms(predicate: Predicate, table: Tensor, sizes: Mapping[str, int]) -> Tensor:
+    """The other way: from [batch, variables..., values] to the predicate's own shape, one batch dimension in front."""
+    if not predicate.is_categorical:
+        table = table[..., 1]
+    elif predicate.labels is None:
+        inner = [sizes[predicate.types[k]] for k in predicate.functional]
+        table = table[..., : math.prod(inner)].reshape(*table.shape[:-1], *inner)
+        last = range(table.dim() - len(inner), table.dim())
+        table = table.movedim(tuple(last), tuple(1 + k for k in predicate.functional))
+    return table

@@ -1,0 +1,1 @@
+"""The example pages of `logicmp demo`.  Room: show -> **demo** -> cli."""

@@ -1,0 +1,257 @@
+"""What every method takes and gives: a problem, a solution, and the answers a user reads.
+
+Stage: ground, layer -> **infer** -> cli.
+
+    Problem(world, formulas)   ->   Method.solve   ->   Solution(log_odds)   ->   Marginals: {"Smokes(Anna)": 0.93}
+
+Log-odds are what is computed and ranked by: with large counts a probability is 1 in any precision long before the
+log-odds stop to differ.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..errors import LogicMPError, closest
+from ..facts.db import PLAIN_FACT_CONSTANT
+from ..facts.world import World
+from ..ground.network import Network, n_values
+from ..normalize.expand import variable_ranges
+from ..parse.query import Query
+from ..parse.syntax import PLAIN_LABEL, Atom, Variable, free_variables, put_constants, quoted
+from ..parse.theory import Predicate, Rule, Theory
+from .method import Problem, Solution
+
+if TYPE_CHECKING:
+    import pandas
+    from torch import Tensor
+
+
+# the smallest probability of a formula that is told from 0
+EPSILON = 1e-15
+
+
+def log_odds_of(p: np.ndarray, axis: int = -1) -> np.ndarray:
+    """The log-odds of each value of a categorical variable against all others together, exact near 0 and near 1.
+
+    >>> log_odds_of(np.array([0.5, 0.25, 0.25])).round(3).tolist()
+    [0.0, -1.099, -1.099]
+    """
+    p = np.moveaxis(p, axis, -1)
+    # the sum of the others as a sum, because 1 - p has no digits left near 1
+    before = np.concatenate([np.zeros_like(p[..., :1]), p.cumsum(-1)[..., :-1]], -1)
+    after = np.concatenate([p[..., ::-1].cumsum(-1)[..., ::-1][..., 1:], np.zeros_like(p[..., :1])], -1)
+    with np.errstate(divide="ignore"):
+        return np.moveaxis(np.log(p) - np.log(before + after), -1, axis)
+
+
+def atom_log_odds(predicate: Predicate, world: World, probabilities: np.ndarray) -> np.ndarray:
+    """Probabilities of the values of variables, [variables..., values], as log-odds in the predicate's own shape."""
+    odds = log_odds_of(probabilities)
+    if not predicate.is_categorical:
+        return odds[..., 1]
+    values = world.values[predicate.name]
+    if predicate.labels is not None:
+        return odds
+    if predicate.may_be_none:
+        odds = odds[..., :-1]
+    last = range(values.ndim - len(predicate.functional), values.ndim)
+    moved = np.moveaxis(values, predicate.functional, last)
+    return np.moveaxis(odds.reshape(moved.shape), last, predicate.functional)
+
+
+def with_evidence(world: World, log_odds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """What is observed is certain, whatever a method says of it."""
+    return {name: np.where(world.values[name] == 1, np.inf, np.where(world.values[name] == 0, -np.inf, odds))
+            for name, odds in log_odds.items()}
+
+
+def as_probability(log_odds: np.ndarray) -> np.ndarray:
+    """Strictly between 0 and 1 unless the atom is decided.
+
+    >>> as_probability(np.array([0.0, 800.0, np.inf])).tolist()
+    [0.5, 0.9999999999999999, 1.0]
+    """
+    finite = np.clip(log_odds, -700, 700)
+    inside = np.minimum(np.exp(finite - np.logaddexp(0, finite)), np.nextafter(1, 0))
+    return np.where(np.isinf(log_odds), log_odds > 0, inside)
+
+
+def odds_of_values(network: Network, p: np.ndarray) -> dict[str, np.ndarray]:
+    """Log-odds by predicate, from the probability of every value of every variable of a network."""
+    world = network.world
+    # a variable that is decided has no place of its own, and what stands there does not count
+    starts = np.append(network.starts[:-1], 0)
+    odds = {}
+    for predicate in world.theory.predicates:
+        variables, card = network.variables[predicate.name], n_values(predicate, world.sizes)
+        places = starts[variables][..., None] + np.arange(card)
+        with np.errstate(invalid="ignore"):
+            odds[predicate.name] = atom_log_odds(predicate, world, np.append(p, np.zeros(card))[places])
+    return with_evidence(world, odds)
+
+
+def odds_of_counts(network: Network, expected: np.ndarray) -> list[np.ndarray]:
+    """Log-odds of the formulas asked for, which follow the theory's own rules in the network.
+
+    Args:
+        expected: the expected count of every weight; that of a formula for one binding is its probability.
+    """
+    has_feature = np.isin(np.arange(len(expected)), network.param)
+    # certain only where the evidence alone decides
+    p = np.where(has_feature, expected.clip(EPSILON, 1 - EPSILON), expected.round())
+    with np.errstate(divide="ignore", invalid="ignore"):
+        odds = np.log(p) - np.log1p(-p)
+    first = len(network.world.theory.rules)
+    return [odds[network.offsets[k] : network.offsets[k + 1]].reshape(formula_shape(rule, network.world))
+            for k, rule in enumerate(network.rules) if k >= first]
+
+
+def formula_shape(rule: Rule, world: World) -> list[int]:
+    """How many constants each variable of a formula ranges over."""
+    return [world.sizes[rule.variables[name]] for name in rule.per_constant]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The log-odds of everything that one query asks for, in one row."""
+
+    query: Query
+    theory: Theory
+    # the constants that each variable of the query stands for, by variable, in the order of the rows
+    bindings: Mapping[str, np.ndarray]
+    log_odds: np.ndarray
+
+    def texts(self) -> Iterator[str]:
+        """What is asked for, in the order of the rows: `Friends(Anna,Bob)`."""
+        types = free_variables(self.query.formula)
+        names = {v: [_shown(c) for c in self.theory.type[types[v]].constants] for v in self.bindings}
+        formula = self.query.formula
+        labels = self._labels()
+        if isinstance(formula, Atom):
+            n = len(self.log_odds) // len(labels)
+            columns = [[names[arg.name][i] for i in self.bindings[arg.name].tolist()]
+                       if isinstance(arg, Variable) else [_shown(arg.name)] * n for arg in formula.args]
+            for args in zip(*columns, strict=True) if columns else [()]:
+                atom = f"{formula.predicate}({','.join(args)})" if args else formula.predicate
+                yield from (atom + label for label in labels)
+            return
+        constants = {t.name: t.constants for t in self.theory.types}
+        places = [column.tolist() for column in self.bindings.values()]
+        for values in zip(*places, strict=True) if places else [()]:
+            yield str(put_constants(formula, dict(zip(self.bindings, values, strict=True)), constants))
+
+    def _labels(self) -> list[str]:
+        """What stands behind an atom of a multi-class predicate, one for each row of it."""
+        formula = self.query.formula
+        if isinstance(formula, Atom) and self.theory.predicate[formula.predicate].labels is not None:
+            known = formula.labels or self.theory.predicate[formula.predicate].labels or ()
+            return [f" = {quoted(label, PLAIN_LABEL)}" for label in known]
+        return [""]
+
+
+def _shown(constant: str) -> str:
+    return constant if PLAIN_FACT_CONSTANT.fullmatch(constant) else quoted(constant)
+
+
+class Marginals(Mapping[str, float]):
+    """The probability of everything asked for, by its text; a mapping, and more.
+
+    >>> from logicmp import infer
+    >>> infer("person = {Anna}\\nSmokes(person)\\n1 Smokes(x)", query="Smokes")["Smokes(Anna)"]
+    0.7310585786300049
+    """
+
+    def __init__(self, answers: Sequence[Answer], solution: Solution, world: World, method: str, semantics: str):
+        self.answers = list(answers)
+        self.solution = solution
+        self.world = world
+        self.method = method
+        self.semantics = semantics
+        self._index: dict[str, int] | None = None
+
+    @property
+    def log_odds(self) -> np.ndarray:
+        """In the order of iteration; infinite where an atom is decided."""
+        return np.concatenate([np.zeros(0), *(answer.log_odds for answer in self.answers)])
+
+    @property
+    def probabilities(self) -> np.ndarray:
+        return as_probability(self.log_odds)
+
+    @property
+    def log_partition(self) -> float | None:
+        """log Z where the method knows it."""
+        return self.solution.log_partition
+
+    @property
+    def notes(self) -> list[str]:
+        return [*self.world.warnings, *self.solution.notes]
+
+    def _places(self) -> dict[str, int]:
+        if self._index is None:
+            texts = (text for answer in self.answers for text in answer.texts())
+            self._index = {text: k for k, text in enumerate(texts)}
+        return self._index
+
+    def __getitem__(self, atom: str) -> float:
+        places = self._places()
+        place = places.get(atom, places.get(re.sub(r"\s*,\s*", ",", atom)))
+        if place is None:
+            raise KeyError(f"{atom!r} was not asked for; {closest(atom, list(places), 'answer')}")
+        return float(as_probability(self.log_odds[place : place + 1])[0])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places())
+
+    def __len__(self) -> int:
+        return len(self._places())
+
+    def __repr__(self) -> str:
+        return f"Marginals({len(self)} answers by {self.method})"
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A table with the columns atom, probability and log_odds."""
+        try:
+            import pandas
+        except ImportError:
+            raise LogicMPError("to_pandas needs pandas, which is not installed", "pip install pandas") from None
+        return pandas.DataFrame({"atom": [text for answer in self.answers for text in answer.texts()],
+                                 "probability": self.probabilities, "log_odds": self.log_odds})
+
+    def to_tensors(self) -> dict[str, Tensor]:
+        """The probabilities of all atoms of each predicate asked for, in the shape the layer has them."""
+        asked = {answer.query.formula.predicate: None for answer in self.answers
+                 if isinstance(answer.query.formula, Atom)}
+        from ..execute.inputs import to_tensors
+
+        return to_tensors({name: as_probability(self.solution.log_odds[name]) for name in asked})
+
+
+def answer(query: Query, solution: Solution, problem: Problem) -> Answer:
+    """Pick from a solution what a query asks for."""
+    theory, formula = problem.world.theory, query.formula
+    types = free_variables(formula)
+    if isinstance(formula, Atom) and query.is_atom:
+        shape = [len(theory.type[t].constants) for t in types.values()]
+        grid = dict(zip(types, (column.reshape(-1) for column in np.indices(shape)), strict=True))
+        n = int(np.prod(shape, dtype=np.int64))
+        places = tuple(grid[arg.name] if isinstance(arg, Variable) else np.full(n, theory.index(arg.type, arg.name))
+                       for arg in formula.args)
+        odds = solution.log_odds[formula.predicate][places]
+        labels = theory.predicate[formula.predicate].labels
+        if labels is not None:
+            odds = odds.reshape(n, len(labels))[:, [labels.index(label) for label in formula.labels or labels]]
+        return Answer(query, theory, grid, odds.reshape(-1))
+    k = [str(rule.formula) for rule in problem.formulas].index(str(query.as_rule().formula))
+    odds = solution.formulas[k]
+    ranges = variable_ranges(formula)
+    # only bindings for which i+1 and the like are constants
+    windows = [np.arange(-ranges[v].low, len(theory.type[t].constants) - ranges[v].high) for v, t in types.items()]
+    grid = dict(zip(types, (column.reshape(-1) for column in np.meshgrid(*windows, indexing="ij")), strict=True))
+    return Answer(query, theory, grid, odds[np.ix_(*windows)].reshape(-1) if types else odds.reshape(-1))

@@ -1,0 +1,95 @@
+"""Exact where the network is narrow enough, mean field elsewhere, and it says which.
+
+Stage: ground, layer -> **infer**.
+
+    Smokes(A) - Friends(A,B) - Smokes(B)       summed exactly
+    a hundred people, everybody's friends open  too wide: mean field
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ..errors import CostError
+from ..ground.build import MAX_GROUNDINGS
+from ..limits import Clock
+from ..parse.theory import Rule
+from .answers import formula_shape
+from .exact.method import MAX_CELLS, Exact, ExactModel, exact_atoms, formula_odds, solve_exact
+from .mean_field import MeanField
+from .method import Problem, Solution
+
+
+@dataclass
+class Auto(MeanField):
+    """`exact` on every component of the ground network that is narrow enough, `mean-field` on the rest.
+
+    Args:
+        max_cells: table cells that one component may need to be summed.
+        max_groundings: groundings that the evidence may leave open; beyond it all is left to mean field.
+    """
+
+    name: ClassVar[str] = "auto"
+    max_cells: int = MAX_CELLS
+    max_groundings: int = MAX_GROUNDINGS
+
+    def solve(self, problem: Problem) -> Solution:
+        if problem.semantics == "paper":
+            return self._mean_field(problem, "the paper's semantics has no ground network")
+        try:
+            model = self._model(problem)
+            exact = solve_exact(model, problem, Clock(self.max_seconds))
+        except CostError as error:
+            place = f", in line {error.span.line}" if error.span is not None else ""
+            return self._mean_field(problem, error.message + place)
+        formulas = [self._formula(problem, rule) for rule in problem.formulas]
+        if not model.wide and not any(np.isnan(odds).any() for odds in formulas):
+            exact.formulas = formulas
+            return exact
+        rest = super().solve(problem)
+        is_exact = model.is_exact()
+        for name, odds in rest.log_odds.items():
+            chosen = exact_atoms(problem.world.theory.predicate[name], model.network.variables[name], is_exact,
+                                 odds.shape)
+            rest.log_odds[name] = np.where(chosen, exact.log_odds[name], odds)
+        rest.formulas = [np.where(np.isnan(own), odds, own)
+                         for own, odds in zip(formulas, rest.formulas, strict=True)]
+        rest.notes = [*self._notes(model, formulas), *rest.notes]
+        rest.log_partition = exact.log_partition
+        return rest
+
+    def _model(self, problem: Problem, *more: Rule) -> ExactModel:
+        return ExactModel(Exact(max_groundings=self.max_groundings).network(problem, *more), self.max_cells)
+
+    def _formula(self, problem: Problem, rule: Rule) -> np.ndarray:
+        """The log-odds of a formula, NaN where it ties together what is too wide."""
+        unknown = np.full(formula_shape(rule, problem.world), np.nan)
+        try:
+            model = self._model(problem, rule)
+        except CostError:
+            return unknown
+        is_exact = model.is_exact_weight()[model.network.offsets[-2] :].reshape(unknown.shape)
+        return np.where(is_exact, formula_odds(model), unknown)
+
+    def _notes(self, model: ExactModel, formulas: list[np.ndarray]) -> list[str]:
+        notes = []
+        if model.wide:
+            n_exact, n_wide = (sum(len(s.variables) for s in group) for group in (model.structures, model.wide))
+            n_left = int((~model.is_exact()[: model.network.n_own]).sum())
+            n_exact += len(model.alone)
+            notes.append(f"exact on {n_exact:,} of {n_exact + n_wide:,} components; "
+                         f"mean field on the others, with {n_left:,} unknown variables, because one of them needs more "
+                         f"than {max(s.cells for s in model.wide):,} table cells (limit {self.max_cells:,})")
+        n_formulas = sum(bool(np.isnan(odds).any()) for odds in formulas)
+        if n_formulas:
+            notes.append(f"mean field for {n_formulas} of {len(formulas)} formulas asked for, which speak of too much "
+                         "at once")
+        return notes
+
+    def _mean_field(self, problem: Problem, why: str) -> Solution:
+        solution = super().solve(problem)
+        solution.notes.insert(0, f"mean field on all: {why}")
+        return solution

@@ -1,0 +1,1 @@
+"""Loopy belief propagation, plain and lifted."""

@@ -1,0 +1,231 @@
+"""Messages between the variables and the factors of a graph, all of them at once.
+
+Stage: ground -> **infer**.
+
+    e^g where l1 l2 l3 hold, and 1 elsewhere      log-odds to l1:  log(1 + (e^g - 1) r2 r3),  r = P(literal holds)
+
+A factor sends one number along each literal, whatever the number of literals; a small table sends a vector. Products of
+probabilities are kept as t = log(-log r), which tells 1 - 1e-300 from 1, so that nothing here is ever infinite.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...ground.join import number_rows
+from .graph import IMPOSSIBLE, Graph
+
+
+def log_sums(x: np.ndarray, begins: np.ndarray) -> np.ndarray:
+    """log sum exp of each segment of x; none is empty."""
+    top = np.maximum.reduceat(x, begins[:-1])
+    return np.asarray(top + np.log(np.add.reduceat(np.exp(x - np.repeat(top, np.diff(begins))), begins[:-1])))
+
+
+def log_sums_of_others(x: np.ndarray, begins: np.ndarray) -> np.ndarray:
+    """For each entry, log sum exp of the others in its segment; -inf where there are none.
+
+    >>> log_sums_of_others(np.log([1.0, 2, 4, 5]), np.array([0, 3, 4])).round(3).tolist()
+    [1.792, 1.609, 1.099, -inf]
+    """
+    owner = np.repeat(np.arange(len(begins) - 1), np.diff(begins))
+    top = np.maximum.reduceat(x, begins[:-1])
+    at = np.flatnonzero(x == top[owner])
+    at = at[np.diff(owner[at], prepend=-1) > 0]
+    # the largest entry is compared with the second, for all others the largest is among their others: no difference of
+    # nearly equal numbers is ever taken
+    rest = x.copy()
+    rest[at] = -np.inf
+    second = np.maximum.reduceat(rest, begins[:-1])
+    second = np.where(second == -np.inf, 0.0, second)
+    scaled = np.exp(x - top[owner])
+    others = np.add.reduceat(scaled, begins[:-1])[owner] - scaled
+    reference = top[owner]
+    others[at] = np.add.reduceat(np.exp(rest - second[owner]), begins[:-1])
+    reference[at] = second
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(others) + reference)
+
+
+def log_cost(odds: np.ndarray) -> np.ndarray:
+    """t = log(-log r) of the probability r with these log-odds."""
+    with np.errstate(divide="ignore"):
+        return np.where(odds > 600, -odds, np.log(np.logaddexp(0, -odds.clip(None, 600))))
+
+
+def log_both(t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """log r and log(1 - r) from t = log(-log r)."""
+    log_r = -np.exp(t)
+    with np.errstate(divide="ignore"):
+        return log_r, np.where(t < -30, t, np.log(-np.expm1(log_r)))
+
+
+def log_sigmoid(odds: np.ndarray) -> np.ndarray:
+    return np.asarray(-np.logaddexp(0, -odds))
+
+
+class Messages:
+    """The messages of one graph, updated all at once from those of the round before.
+
+    An edge counts as often as a variable has an equal one: where a graph's factors and variables stand for several,
+    each of the variables that one stands for has (size of the factor) / (size of the variable) of them.
+    """
+
+    def __init__(self, graph: Graph):
+        self.graph = graph
+        self.starts = np.concatenate([[0], np.cumsum(graph.cards)])
+        products = graph.products
+        self.owner = products.owner
+        self.with_head = np.flatnonzero(products.head_var >= 0)
+        # the literals of all products, then all heads
+        var = np.concatenate([products.var, products.head_var[self.with_head]])
+        sets = np.concatenate([products.set, products.head_set[self.with_head]])
+        factor = np.concatenate([self.owner, self.with_head])
+        self.size = products.size[factor]
+        self.count = self.size / graph.size[var] if len(var) else np.zeros(0)
+        self._locate(var, sets)
+        self.sent = np.zeros(len(var))
+        self.at = [[self.starts[table.var[:, axis], None] + np.arange(card)
+                    for axis, card in enumerate(table.values.shape[1:])] for table in graph.tables]
+        self.table_count = [(table.size[:, None] / graph.size[table.var]) for table in graph.tables]
+        self.table_sent = [[np.zeros(at.shape) for at in places] for places in self.at]
+
+    def _locate(self, var: np.ndarray, sets: np.ndarray) -> None:
+        """What each literal speaks of: a single value, all values but one, or a set of values with a list of its own.
+
+        Single values have the numbers of the values, the lists those after them.
+        """
+        members, cards = self.graph.sets.members, self.graph.sets.cards
+        known, place = np.unique(sets, return_inverse=True)
+        size = np.array([len(members[k]) for k in known.tolist()], dtype=np.int64)
+        card = np.array([cards[k] for k in known.tolist()], dtype=np.int64)
+        is_but = (size == card - 1) & (size > 1)
+        value = np.array([next(iter(frozenset(range(cards[k])) - members[k])) if but else min(members[k], default=0)
+                          for k, but in zip(known.tolist(), is_but.tolist(), strict=True)], dtype=np.int64)
+        self.sign = np.where(is_but, -1.0, 1.0)[place]
+        n = int(self.starts[-1])
+        self.place = self.starts[var] + value[place]
+        listed = np.flatnonzero(((size > 1) & ~is_but)[place])
+        number = number_rows(var[listed], sets[listed])
+        self.place[listed] = n + number
+        _, example = np.unique(number, return_index=True)
+        self.n_lists = len(example)
+        # values inside, and for each list those inside and those outside; a value -1 that is impossible begins each
+        inside: list[int] = []
+        parts: list[list[int]] = []
+        owner: list[int] = []
+        for k, edge in enumerate(listed[example].tolist()):
+            first, chosen = int(self.starts[var[edge]]), members[int(sets[edge])]
+            inside += [first + v for v in sorted(chosen)]
+            owner += [k] * len(chosen)
+            parts += [[-1, *(first + v for v in sorted(chosen))],
+                      [-1, *(first + v for v in range(int(self.graph.cards[var[edge]])) if v not in chosen)]]
+        self.inside, self.inside_owner = np.array(inside, dtype=np.int64), np.array(owner, dtype=np.int64)
+        self.sides = np.array([v for part in parts for v in part], dtype=np.int64)
+        self.side_begins = np.cumsum([0, *(len(part) for part in parts)])
+
+    def beliefs(self) -> np.ndarray:
+        """For each value of each variable its log-potential and all messages."""
+        n = int(self.starts[-1])
+        found = np.bincount(self.place, self.sign * self.sent * self.count, n + self.n_lists)
+        belief = self.graph.potentials + found[:n] + np.bincount(self.inside, found[n:][self.inside_owner], n)
+        for places, counts, sent in zip(self.at, self.table_count, self.table_sent, strict=True):
+            for axis, at in enumerate(places):
+                belief += np.bincount(at.reshape(-1), (counts[:, axis, None] * sent[axis]).reshape(-1), n)
+        return belief
+
+    def _literal_odds(self, belief: np.ndarray) -> np.ndarray:
+        """For each literal its log-odds without the factor's own message."""
+        odds = belief - log_sums_of_others(belief, self.starts) if len(belief) else belief
+        if self.n_lists:
+            sums = log_sums(np.append(belief, IMPOSSIBLE)[self.sides], self.side_begins)
+            odds = np.concatenate([odds, sums[::2] - sums[1::2]])
+        return np.asarray((self.sign * odds[self.place] - self.sent).clip(IMPOSSIBLE, -IMPOSSIBLE))
+
+    def _to_table(self, belief: np.ndarray, k: int) -> list[np.ndarray]:
+        found = [belief[at] - sent for at, sent in zip(self.at[k], self.table_sent[k], strict=True)]
+        return [(x - x.max(1, keepdims=True)).clip(IMPOSSIBLE, None) for x in found]
+
+    def update(self, damping: float) -> float:
+        """All messages anew; returns the largest change of one, had it been undamped."""
+        belief = self.beliefs()
+        changes = [0.0]
+        if len(self.sent):
+            new = self._from_products(self._literal_odds(belief))
+            changes.append(_change(new, self.sent))
+            self.sent = (1 - damping) * new + damping * self.sent
+        for k in range(len(self.at)):
+            incoming = self._to_table(belief, k)
+            total = _joint(self.graph.tables[k].values, incoming)
+            for axis, given in enumerate(incoming):
+                new = _sum_all_but(total, axis) - given
+                new = (new - new.max(1, keepdims=True)).clip(IMPOSSIBLE, None)
+                changes.append(_change(new, self.table_sent[k][axis]))
+                self.table_sent[k][axis] = (1 - damping) * new + damping * self.table_sent[k][axis]
+        return max(changes)
+
+    def _from_products(self, odds: np.ndarray) -> np.ndarray:
+        n, begins = len(self.owner), self.graph.products.begins
+        cost = log_cost(odds[:n])
+        log_p, log_not = log_both(log_sums_of_others(cost, begins))
+        body = np.logaddexp(log_not, self._gain(odds)[self.owner] + log_p)
+        if not len(self.with_head):
+            return np.asarray(body.clip(IMPOSSIBLE, -IMPOSSIBLE))
+        log_p, log_not = log_both(log_sums(cost, begins)[self.with_head])
+        return np.asarray(np.concatenate([body, log_p - log_not]).clip(IMPOSSIBLE, -IMPOSSIBLE))
+
+    def _gain(self, odds: np.ndarray) -> np.ndarray:
+        """Of each product; one with a head gains what the head's variable says of it."""
+        gain = self.graph.products.gain.copy()
+        gain[self.with_head] = odds[len(self.owner) :]
+        return np.asarray(gain)
+
+    def log_partition(self) -> float:
+        """The Bethe approximation of log Z, exact on trees, without what is counted whatever holds."""
+        belief = self.beliefs()
+        total = float((log_sums(belief, self.starts) * self.graph.size).sum()) if len(belief) else 0.0
+        if len(self.sent):
+            odds = self._literal_odds(belief)
+            log_p, log_not = log_both(log_sums(log_cost(odds[: len(self.owner)]), self.graph.products.begins))
+            gain = self._gain(odds)
+            # the head's variable says it in probabilities, not as a ratio
+            scale = np.zeros(len(gain))
+            scale[self.with_head] = log_sigmoid(-gain[self.with_head])
+            total += float(((np.logaddexp(log_not, gain + log_p) + scale) * self.graph.products.size).sum())
+            signed = self.sign * odds
+            total -= float((np.logaddexp(log_sigmoid(signed) + self.sign * self.sent, log_sigmoid(-signed))
+                            * self.size).sum())
+        for k, table in enumerate(self.graph.tables):
+            incoming = self._to_table(belief, k)
+            joint = _joint(table.values, incoming).reshape(len(table.var), -1)
+            shared = sum(np.logaddexp.reduce(x + sent, axis=1)
+                         for x, sent in zip(incoming, self.table_sent[k], strict=True))
+            total += float(((np.logaddexp.reduce(joint, axis=1) - shared) * table.size).sum())
+        return total
+
+    def table_beliefs(self, k: int) -> np.ndarray:
+        """The probability of each cell of the tables of batch k, [tables, cells]."""
+        table = self.graph.tables[k]
+        joint = _joint(table.values, self._to_table(self.beliefs(), k)).reshape(len(table.var), -1)
+        return np.asarray(np.exp(joint - np.logaddexp.reduce(joint, axis=1, keepdims=True)))
+
+
+def _change(new: np.ndarray, old: np.ndarray) -> float:
+    """The largest change of a log-message; relative to those that are large, of which no more digits are there."""
+    return float((np.abs(new - old) / np.maximum(1.0, np.abs(new))).max(initial=0.0))
+
+
+def _joint(values: np.ndarray, incoming: list[np.ndarray]) -> np.ndarray:
+    """A batch of tables with what the variables say, [tables, values...]."""
+    for axis, given in enumerate(incoming):
+        shape = [len(given)] + [1] * len(incoming)
+        shape[axis + 1] = given.shape[1]
+        values = values + given.reshape(shape)
+    return values
+
+
+def _sum_all_but(table: np.ndarray, axis: int) -> np.ndarray:
+    """log sum exp over all axes but the first and the one with this number."""
+    moved = np.moveaxis(table, axis + 1, 1).reshape(len(table), table.shape[axis + 1], -1)
+    top = moved.max(2)
+    return np.asarray(top + np.log(np.exp(moved - top[..., None]).sum(2)))

@@ -1,0 +1,123 @@
+"""Loopy belief propagation on the clauses of the ground network.
+
+Stage: ground -> **infer**.
+
+    Smokes(A) - [Smokes(A) => Cancer(A)] - Cancer(A)      a tree: the probabilities are exact
+    three friends in a circle                             a loop: an approximation, which may not settle
+
+Every factor and every variable sends all its messages at once, damped, until none changes. The formulas asked for are
+read from the beliefs: of a factor where one has all their variables, else as if their literals were independent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ...errors import LogicMPError
+from ...ground.build import MAX_GROUNDINGS
+from ...ground.join import spread
+from ...ground.network import HARD, Network
+from ...ground.propagate import propagate
+from ...limits import Clock
+from ..answers import odds_of_counts, odds_of_values
+from ..method import Method, Problem, Solution
+from .graph import Graph, Reading, build_graph
+from .messages import Messages
+
+
+@dataclass
+class BeliefPropagation(Method):
+    """Sum-product messages with a closed form for clauses of any length; exact where the factors form a tree.
+
+    Hard rules are true constraints. The notes tell whether the messages settled, and the Bethe approximation of log Z.
+
+    Args:
+        iterations: rounds of messages at most.
+        damping: how much of the old log-message stays in each round.
+        tolerance: stop when no message (in log-odds) would change by more than this.
+        max_groundings: groundings that the evidence may leave open.
+    """
+
+    name: ClassVar[str] = "bp"
+    iterations: int = 1000
+    damping: float = 0.3
+    tolerance: float = 1e-8
+    max_groundings: int = MAX_GROUNDINGS
+
+    def solve(self, problem: Problem) -> Solution:
+        if not 0 <= self.damping < 1:
+            raise LogicMPError(f"damping={self.damping} cannot be", "it is at least 0 and less than 1")
+        clock = Clock(self.max_seconds)
+        network = problem.network(self.max_groundings)
+        possible = propagate(network)
+        graph, readings = build_graph(network, possible)
+        graph, group, readings, notes = self._compress(graph, readings)
+        messages = Messages(graph)
+        notes += self._run(messages, problem, clock)
+        p = _spread_values(_probabilities(messages), messages.starts, network, group)
+        # zero only what hard rules and evidence exclude, not what is too improbable for a float
+        p = np.where(possible, p.clip(np.finfo(np.float64).tiny, None), 0.0)
+        bethe = messages.log_partition() + float(network.weights @ network.base)
+        formulas = odds_of_counts(network, _expected(network, messages, readings, p))
+        return Solution(odds_of_values(network, p), formulas, notes=[*notes, f"Bethe log Z = {bethe:.6g}"])
+
+    def _compress(self, graph: Graph, readings: tuple[Reading, ...]
+                  ) -> tuple[Graph, np.ndarray, tuple[Reading, ...], list[str]]:
+        """The graph to run on, which of its variables stands for each of the network's, and what to say of it."""
+        return graph, np.arange(len(graph.cards)), readings, []
+
+    def _run(self, messages: Messages, problem: Problem, clock: Clock) -> list[str]:
+        done, change = 0, np.inf
+        while done < self.iterations and change > self.tolerance:
+            if clock.is_over():
+                return [f"{self.name} was stopped after {clock.seconds} s and {done} rounds of messages, the last "
+                        f"change was {change:.2g}"]
+            change = messages.update(self.damping)
+            done += 1
+            problem.progress(self.name, done, self.iterations)
+        if change > self.tolerance:
+            return [f"{self.name} did not settle in {done} rounds: a message still changed by {change:.2g}; raise "
+                    "damping or iterations"]
+        return [f"{self.name} settled after {done} rounds, the last change was {change:.2g}"]
+
+
+def _probabilities(messages: Messages) -> np.ndarray:
+    """Of each value of each variable of the graph."""
+    belief = messages.beliefs()
+    if not len(belief):
+        return belief
+    cards, begins = messages.graph.cards, messages.starts[:-1]
+    p = np.exp(belief - np.repeat(np.maximum.reduceat(belief, begins), cards))
+    return np.asarray(p / np.repeat(np.add.reduceat(p, begins), cards))
+
+
+def _spread_values(p: np.ndarray, starts: np.ndarray, network: Network, group: np.ndarray) -> np.ndarray:
+    """Each variable of the network has the probabilities of the one that stands for it."""
+    _, place = spread(starts[group], network.cards)
+    return np.asarray(p[place])
+
+
+def _expected(network: Network, messages: Messages, readings: tuple[Reading, ...], p: np.ndarray) -> np.ndarray:
+    """The expected count of every weight of the formulas asked for."""
+    asked = np.flatnonzero((network.rule >= len(network.world.theory.rules)) & (network.param != HARD))
+    holds = np.zeros(network.n_features)
+    holds[asked] = _independent(network, asked, p)
+    for k, reading in enumerate(readings):
+        if len(reading.feature):
+            holds[reading.feature] = (messages.table_beliefs(k)[reading.row] * reading.holds).sum(1)
+    return np.asarray(network.base - np.bincount(network.param[asked], (network.share * holds)[asked],
+                                                 len(network.base)))
+
+
+def _independent(network: Network, features: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """The probability that a feature holds if its literals are independent."""
+    owner, literal = spread(network.begins[features], np.diff(network.begins)[features])
+    sets, place = np.unique(network.set[literal], return_inverse=True)
+    lengths = np.array([len(network.sets.members[k]) for k in sets.tolist()], dtype=np.int64)
+    members = np.array([v for k in sets.tolist() for v in network.sets.members[k]], dtype=np.int64)
+    row, at = spread((np.cumsum(lengths) - lengths)[place], lengths[place])
+    true = np.bincount(row, p[network.starts[network.var[literal]][row] + members[at]], len(literal))
+    return np.asarray(np.exp(np.bincount(owner, np.log(true.clip(np.finfo(np.float64).tiny, None)), len(features))))

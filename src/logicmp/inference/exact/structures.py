@@ -1,0 +1,174 @@
+"""The parts of a ground network that have nothing to do with each other, and how wide each of them is.
+
+Stage: ground -> **infer**.
+
+    Smokes(A) - Cancer(A)     Smokes(B) - Cancer(B)        two components of one structure: solved in one batch
+
+Components that differ only in their numbers (weights, soft evidence) share their structure, its elimination order, and
+all tensor operations.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ...ground.join import spread
+from ...ground.network import HARD, Network, label_components
+
+# a product of more literals is cut into a chain of small ones
+MAX_LITERALS = 6
+
+
+@dataclass(frozen=True)
+class Structure:
+    """Components that are equal but for their numbers."""
+
+    cards: tuple[int, ...]
+    # each feature as its variables, numbered from 0 within a component, and the sets of values
+    features: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+    is_hard: tuple[bool, ...]
+    # [components, variables] and [components, features]: the numbers they have in the network
+    variables: np.ndarray
+    numbers: np.ndarray
+    # the order in which to sum variables out, and the cells of all tables made on the way; None if they are too many
+    order: tuple[int, ...] | None
+    cells: int
+
+
+def shorten(network: Network, max_literals: int = MAX_LITERALS) -> Network:
+    """The same network with long products cut up: l1 l2 l3 ... becomes a chain of variables a2 = l1 l2, a3 = a2 l3, ...
+
+    `EXIST y P(y)` over a hundred constants is then a hundred tables of eight cells, and not one of 2^100.
+    """
+    counts = np.diff(network.begins)
+    is_long = counts > max_literals
+    if not is_long.any():
+        return network
+    n_variables = len(network.cards)
+    var: list[int] = []
+    sets: list[int] = []
+    about: list[tuple[int, int, float, int, int]] = []
+
+    def add(literals: Sequence[tuple[int, int]], param: int, share: float, rule: int, defined: int) -> None:
+        var.extend(v for v, _ in literals)
+        sets.extend(s for _, s in literals)
+        about.append((len(literals), param, share, rule, defined))
+
+    complement = {int(k): int(network.sets.complement(np.array([k]))[0]) for k in np.unique(network.set)}
+    complement |= {0: 1, 1: 0}
+    for f in np.flatnonzero(is_long).tolist():
+        span = slice(network.begins[f], network.begins[f + 1])
+        literals = list(zip(network.var[span].tolist(), network.set[span].tolist(), strict=True))
+        param, share, rule = int(network.param[f]), float(network.share[f]), int(network.rule[f])
+        held = literals[0]
+        for literal in literals[1:-1]:
+            new = (n_variables, 0)
+            n_variables += 1
+            for part in (held, literal):
+                add([new, (part[0], complement[part[1]])], HARD, 1.0, rule, new[0])
+            add([(new[0], 1), held, literal], HARD, 1.0, rule, new[0])
+            held = new
+        add([held, literals[-1]], param, share, rule, int(network.defines[f]))
+    short = np.repeat(~is_long, counts)
+    n_more = n_variables - len(network.cards)
+    lengths, params, shares, rules, defines = (np.array(column) for column in zip(*about, strict=True))
+    return replace(
+        network,
+        cards=np.concatenate([network.cards, np.full(n_more, 2, dtype=np.int64)]),
+        potentials=np.concatenate([network.potentials, np.zeros(2 * n_more)]),
+        begins=np.concatenate([[0], np.cumsum(np.concatenate([counts[~is_long], lengths]))]),
+        var=np.concatenate([network.var[short], var]), set=np.concatenate([network.set[short], sets]),
+        param=np.concatenate([network.param[~is_long], params]),
+        share=np.concatenate([network.share[~is_long], shares]),
+        rule=np.concatenate([network.rule[~is_long], rules]),
+        defines=np.concatenate([network.defines[~is_long], defines]))
+
+
+def find_structures(network: Network, max_cells: int) -> tuple[list[Structure], np.ndarray]:
+    """The components with features, grouped by structure; and the variables that stand alone."""
+    label = label_components(network)
+    has_feature = np.zeros(len(label), dtype=bool)
+    has_feature[network.var] = True
+    alone = np.flatnonzero(~has_feature)
+    order = np.argsort(label, kind="stable")
+    order = order[has_feature[order]]
+    starts = np.flatnonzero(np.concatenate([[True], np.diff(label[order]) != 0])) if len(order) else np.zeros(0, int)
+    sizes = np.diff(np.append(starts, len(order)))
+    # a component's number and its variables' places within it
+    component, place = np.zeros(len(label), dtype=np.int64), np.zeros(len(label), dtype=np.int64)
+    component[order] = np.repeat(np.arange(len(starts)), sizes)
+    place[order] = np.arange(len(order)) - np.repeat(starts, sizes)
+    lengths = np.diff(network.begins)
+    at = component[network.var[network.begins[:-1]]] if network.n_features else np.zeros(0, dtype=np.int64)
+    features = np.argsort(at, kind="stable")
+    bounds = np.searchsorted(at[features], np.arange(len(starts) + 1))
+    groups: dict[tuple[bytes, ...], list[int]] = {}
+    _, literals = spread(network.begins[:-1][features], lengths[features])
+    ends = np.concatenate([[0], np.cumsum(lengths[features])])
+    local, chosen, hard = place[network.var[literals]], network.set[literals], network.param[features] == HARD
+    cards = network.cards[order]
+    for c, (first, size) in enumerate(zip(starts.tolist(), sizes.tolist(), strict=True)):
+        f, g = bounds[c], bounds[c + 1]
+        span = slice(ends[f], ends[g])
+        key = (cards[first : first + size].tobytes(), local[span].tobytes(), chosen[span].tobytes(),
+               lengths[features[f:g]].tobytes(), hard[f:g].tobytes())
+        groups.setdefault(key, []).append(c)
+    found = []
+    for members in groups.values():
+        c = members[0]
+        f, g = int(bounds[c]), int(bounds[c + 1])
+        shape = tuple(cards[starts[c] : starts[c] + sizes[c]].tolist())
+        scopes = tuple((tuple(local[ends[k] : ends[k + 1]].tolist()), tuple(chosen[ends[k] : ends[k + 1]].tolist()))
+                       for k in range(f, g))
+        elimination, cells = elimination_order(shape, [scope for scope, _ in scopes], max_cells)
+        found.append(Structure(
+            shape, scopes, tuple(hard[f:g].tolist()),
+            order[starts[members][:, None] + np.arange(sizes[c])],
+            features[bounds[members][:, None] + np.arange(g - f)], elimination, cells))
+    return found, alone
+
+
+def elimination_order(cards: Sequence[int], scopes: Sequence[Sequence[int]], max_cells: int
+                      ) -> tuple[tuple[int, ...] | None, int]:
+    """Sum out the variable with the smallest table first; None as soon as all tables together have too many cells.
+
+    >>> elimination_order([2, 2, 2], [(0, 1), (1, 2)], 100)
+    ((0, 1, 2), 10)
+    """
+    near: list[set[int]] = [set() for _ in cards]
+    for scope in set(map(tuple, scopes)):
+        for v in scope:
+            near[v].update(scope)
+    for v, others in enumerate(near):
+        others.discard(v)
+    widest = max_cells.bit_length()
+
+    def cost(v: int) -> int:
+        # with more than so many neighbours it is too wide, however wide
+        return cards[v] * math.prod(cards[u] for u in near[v]) if len(near[v]) <= widest else 2 ** len(near[v])
+
+    heap = [(cost(v), v) for v in range(len(cards))]
+    heapq.heapify(heap)
+    order: list[int] = []
+    is_done = [False] * len(cards)
+    total = 0
+    while heap:
+        size, v = heapq.heappop(heap)
+        if is_done[v] or size != cost(v):
+            continue
+        total += size
+        if total > max_cells:
+            return None, total
+        is_done[v] = True
+        order.append(v)
+        for u in near[v]:
+            near[u].update(near[v])
+            near[u] -= {u, v}
+        for u in near[v]:
+            heapq.heappush(heap, (cost(u), u))
+    return tuple(order), total

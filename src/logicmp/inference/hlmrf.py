@@ -1,0 +1,294 @@
+"""Hinge-loss Markov random fields (PSL): truth degrees between 0 and 1, found by consensus ADMM.
+
+Stage: ground -> **infer**.  Bach, Broecheler, Huang & Getoor (2017).
+
+    w Smokes(A) => Cancer(A)      loss  w max(0, Smokes(A) + (1 - Cancer(A)) - 1),  or its square
+    Smokes(A) => Cancer(A).       Smokes(A) - Cancer(A) <= 0
+
+Every feature (a product of literals that holds where a rule is broken) is read in the logic of Lukasiewicz: how much
+the literals' truth together exceeds what keeps the product false. The loss is convex; its minimum is one state of the
+world in degrees of truth, no probability.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ..errors import LogicMPError, RuleError
+from ..ground.build import MAX_GROUNDINGS
+from ..ground.join import spread
+from ..ground.network import HARD, Network
+from ..ground.propagate import propagate
+from ..limits import Clock
+from .answers import EPSILON, odds_of_counts, odds_of_values
+from .method import Method, Problem, Solution
+
+# the step size is made larger or smaller by this where one residual is so many times the other
+BALANCE, TOO_FAR = 2.0, 10.0
+# and stays in this range
+RANGE = (1e-3, 1e3)
+# rounds between two looks at the residuals
+PERIOD = 10
+# a constraint that is broken by more is worth a note
+MAX_BROKEN = 1e-3
+
+
+@dataclass(frozen=True)
+class HingeLoss:
+    """A sum of hinges over the truth of all values of all variables, and linear constraints.
+
+    Hinge f is  max(0, sum of coefficient * truth over its entries - bound[f]); the entries are sorted by hinge.
+    """
+
+    n_values: int
+    owner: np.ndarray
+    value: np.ndarray
+    coefficient: np.ndarray
+    bound: np.ndarray
+    # infinite for a constraint
+    weight: np.ndarray
+    squared: bool
+
+    def distance(self, truth: np.ndarray) -> np.ndarray:
+        """How far each hinge is from satisfaction."""
+        total = np.bincount(self.owner, self.coefficient * truth[self.value], len(self.bound))
+        return np.asarray((total - self.bound).clip(0, None))
+
+    def __call__(self, truth: np.ndarray) -> float:
+        """The loss, without the constraints."""
+        is_soft = np.isfinite(self.weight)
+        distance = self.distance(truth)[is_soft]
+        return float(self.weight[is_soft] @ (distance**2 if self.squared else distance))
+
+    def broken(self, truth: np.ndarray) -> float:
+        """By how much a constraint is broken at most."""
+        return float(self.distance(truth)[np.isinf(self.weight)].max(initial=0.0))
+
+
+def build_loss(network: Network, squared: bool) -> HingeLoss:
+    """The hinges of a network; refuses weights that would make them concave.
+
+    Soft evidence is a rule of one literal for each value less likely than the best: its weight is the difference.
+    A negative weight of one literal alone is a positive one of its negation.
+    """
+    weight = np.where(network.param == HARD, np.inf, network.share * np.append(network.weights, 0.0)[network.param])
+    counts = np.diff(network.begins)
+    concave = np.flatnonzero((weight < 0) & (counts > 1))
+    if len(concave):
+        rule = network.rules[network.rule[concave[0]]]
+        raise RuleError(f"method 'hl-mrf' cannot do a negative weight of a rule with several literals: {rule}",
+                        rule.span, "its loss would have many minima; negate the rule, or use exact, mean-field, bp, "
+                        "gibbs or mc-sat")
+    chosen = np.flatnonzero(weight != 0)
+    owner, literal = spread(network.begins[chosen], counts[chosen])
+    is_flipped = (weight[chosen] < 0)[owner]
+    sets = network.set[literal]
+    if is_flipped.any():
+        sets = np.where(is_flipped, network.sets.complement(sets), sets)
+    row, value, coefficient, constant = _entries(network, network.var[literal], sets)
+    bound = counts[chosen] - 1 - np.bincount(owner, constant, len(chosen))
+    # soft evidence
+    best = np.repeat(np.maximum.reduceat(network.potentials, network.starts[:-1]), network.cards) if len(
+        network.cards) else network.potentials
+    unlikely = np.flatnonzero((network.potentials < best) & (network.potentials > -np.inf))
+    var = np.searchsorted(network.starts, unlikely, "right") - 1
+    singles = np.zeros(len(unlikely), dtype=np.int64)
+    for card in np.unique(network.cards[var]).tolist():
+        at = network.cards[var] == card
+        singles[at] = network.sets.single(card)[unlikely[at] - network.starts[var[at]]]
+    more, more_value, more_coefficient, more_constant = _entries(network, var, singles)
+    return HingeLoss(
+        int(network.starts[-1]), np.concatenate([owner[row], len(chosen) + more]),
+        np.concatenate([value, more_value]), np.concatenate([coefficient, more_coefficient]),
+        np.concatenate([bound, -more_constant]),
+        np.concatenate([np.abs(weight[chosen]), (best - network.potentials)[unlikely]]), squared)
+
+
+def _entries(network: Network, var: np.ndarray, sets: np.ndarray
+             ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The truth of literals as a linear form: literal, value and coefficient of each entry; and the constant of each.
+
+    A set with most of the values is one minus the others, so that a binary variable is always spoken of by its value 1.
+    """
+    known, place = np.unique(sets, return_inverse=True)
+    members, constants, signs = [], [], []
+    for k in known.tolist():
+        inside = network.sets.members[k]
+        outside = frozenset(range(network.sets.cards[k])) - inside
+        is_other = len(outside) < len(inside) or (len(outside) == len(inside) and 0 in inside)
+        members.append(sorted(outside if is_other else inside))
+        constants.append(float(is_other))
+        signs.append(-1.0 if is_other else 1.0)
+    lengths = np.array([len(m) for m in members], dtype=np.int64)
+    row, at = spread((np.cumsum(lengths) - lengths)[place], lengths[place])
+    flat = np.array([v for m in members for v in m], dtype=np.int64)
+    return (row, network.starts[var][row] + flat[at], np.array(signs)[place][row],
+            np.array(constants)[place])
+
+
+@dataclass
+class HingeLossMRF(Method):
+    """Degrees of truth that break the rules least, as PSL finds them; they come out as if they were probabilities.
+
+    A rule that is no clause counts each of the products that break it. A quantified part is a variable of its own, at
+    least as true as each of its cases and at most as true as their sum: a relaxation. What no rule speaks of stays in
+    the middle.
+
+    Args:
+        squared: the square of each distance to satisfaction counts (graded truth), or the distance itself (mostly 0
+            and 1).
+        iterations: rounds at most.
+        tolerance: stop when the copies of a truth value differ from it, and it from the round before, by no more than
+            this.
+        step_size: how strongly copies are drawn to each other at first; it is adapted.
+        max_groundings: groundings that the evidence may leave open.
+    """
+
+    name: ClassVar[str] = "hl-mrf"
+    squared: bool = True
+    iterations: int = 20_000
+    tolerance: float = 1e-6
+    step_size: float = 1.0
+    max_groundings: int = MAX_GROUNDINGS
+
+    def solve(self, problem: Problem) -> Solution:
+        if self.step_size <= 0:
+            raise LogicMPError(f"step_size={self.step_size} cannot be", "it is more than 0")
+        clock = Clock(self.max_seconds)
+        network = problem.network(self.max_groundings)
+        # contradictions that can be seen one rule at a time are errors, not a loss
+        propagate(network)
+        loss = build_loss(network, self.squared)
+        truth, notes = self.minimize(loss, network, problem, clock)
+        if (broken := loss.broken(truth)) > MAX_BROKEN:
+            notes.append(f"a hard rule is still broken by {broken:.2g}: the hard rules may contradict each other")
+        p = np.where(network.potentials == -np.inf, 0.0, truth.clip(EPSILON, 1 - EPSILON))
+        kind = "squared" if self.squared else "linear"
+        notes.append(f"hinge loss {loss(truth):.6g} ({kind}); the answers are degrees of truth, not probabilities")
+        return Solution(odds_of_values(network, p), odds_of_counts(network, _degrees(network, truth)), notes=notes)
+
+    def minimize(self, loss: HingeLoss, network: Network, problem: Problem, clock: Clock | None = None
+                 ) -> tuple[np.ndarray, list[str]]:
+        """Consensus ADMM: every hinge has its own copy of the truth values it speaks of.
+
+        Returns the truth of each value of each variable, and how it was found.
+        """
+        clock = clock or Clock(self.max_seconds)
+        feasible = Feasible(network)
+        truth = feasible.middle()
+        counts = np.bincount(loss.value, minlength=loss.n_values)
+        is_used = counts > 0
+        norm = np.bincount(loss.owner, loss.coefficient**2, len(loss.bound))
+        step_size = self.step_size
+        copies = truth[loss.value]
+        dual = np.zeros(len(copies))
+        residuals, changed = (np.inf, np.inf), 0
+        for done in range(self.iterations):
+            if done % PERIOD == 0:
+                problem.progress(self.name, done, self.iterations)
+                if max(residuals) <= self.tolerance or not len(copies):
+                    return truth, [f"{self.name} settled after {done} rounds"]
+                if clock.is_over():
+                    return truth, [f"{self.name} was stopped after {clock.seconds} s and {done} rounds, the last "
+                                   f"change was {max(residuals):.2g}"]
+            target = truth[loss.value] - dual
+            excess = np.bincount(loss.owner, loss.coefficient * target, len(loss.bound)) - loss.bound
+            step = _hinge_step(loss, excess.clip(0, None), norm, step_size)
+            copies = target - step[loss.owner] * loss.coefficient
+            before = truth
+            mean = np.bincount(loss.value, copies + dual, loss.n_values) / np.maximum(counts, 1)
+            truth = feasible.project(np.where(is_used, mean, truth), counts)
+            dual += copies - truth[loss.value]
+            if done % PERIOD == PERIOD - 1:
+                apart, force = (float(np.abs(x).max())
+                                for x in (copies - truth[loss.value], step_size * (truth - before)))
+                residuals = (apart, force)
+                # ever more seldom, because with a step size that keeps changing it need not settle
+                if done > 1.5 * changed and (apart > TOO_FAR * force or force > TOO_FAR * apart):
+                    changed = done
+                    new = np.clip(step_size * (BALANCE if apart > force else 1 / BALANCE), *RANGE)
+                    step_size, dual = new, dual * (step_size / new)
+        return truth, [f"{self.name} did not settle in {self.iterations} rounds: the last change was "
+                       f"{max(residuals):.2g}; raise iterations"]
+
+
+def _hinge_step(loss: HingeLoss, excess: np.ndarray, norm: np.ndarray, step_size: float) -> np.ndarray:
+    """How far along its coefficients each hinge moves its copies: the minimum of hinge and distance in closed form.
+
+    A linear hinge moves by its weight, but not beyond satisfaction; a constraint moves right onto it.
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        onto = excess / norm
+        if not loss.squared:
+            return np.asarray(np.minimum(loss.weight / step_size, onto))
+        part = 2 * loss.weight / (step_size + 2 * loss.weight * norm) * excess
+        return np.asarray(np.where(np.isinf(loss.weight), onto, part))
+
+
+class Feasible:
+    """Truth values that can be: those of a variable are not negative, and sum to one."""
+
+    def __init__(self, network: Network):
+        self.starts, self.cards = network.starts, network.cards
+        self.possible = network.potentials > -np.inf
+        # variables by their number of values
+        self.groups = [self.starts[:-1][network.cards == card][:, None] + np.arange(card)
+                       for card in np.unique(network.cards).tolist()]
+
+    def middle(self) -> np.ndarray:
+        """All possible values equally true."""
+        if not len(self.cards):
+            return np.zeros(0)
+        return np.asarray(self.possible / np.repeat(np.add.reduceat(self.possible, self.starts[:-1]), self.cards))
+
+    def project(self, truth: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        """The nearest truth values that can be; of a binary variable only the value 1 is spoken of.
+
+        Args:
+            counts: how many copies each value has: the more, the more it weighs.
+        """
+        truth = truth.copy()
+        for places in self.groups:
+            if places.shape[1] == 2:
+                truth[places[:, 1]] = truth[places[:, 1]].clip(0, 1)
+                truth[places[:, 0]] = 1 - truth[places[:, 1]]
+            else:
+                inverse = 1 / np.maximum(counts[places], 1e-3)
+                truth[places] = project_simplex(np.where(self.possible[places], truth[places], -np.inf), inverse)
+        return truth
+
+
+def project_simplex(x: np.ndarray, inverse: np.ndarray) -> np.ndarray:
+    """The nearest point of each row that is not negative and sums to one; -inf stays 0.
+
+    >>> project_simplex(np.array([[0.5, 0.9, -np.inf]]), np.ones((1, 3))).round(9).tolist()
+    [[0.3, 0.7, 0.0]]
+
+    Args:
+        inverse: one over the weight of each entry in the distance.
+    """
+    # entry k becomes max(0, x_k - t inverse_k), and t is where these sum to one: the entries that stay are those with
+    # the largest x / inverse
+    ratio = x / inverse
+    order = np.argsort(-ratio, axis=1)
+    sorted_x, sorted_inverse = np.take_along_axis(x, order, 1), np.take_along_axis(inverse, order, 1)
+    finite = np.isfinite(sorted_x)
+    t = (np.where(finite, sorted_x, 0.0).cumsum(1) - 1) / np.where(finite, sorted_inverse, 0.0).cumsum(1)
+    stays = finite & (np.take_along_axis(ratio, order, 1) > t)
+    last = stays.sum(1, keepdims=True) - 1
+    return np.asarray((x - np.take_along_axis(t, last, 1) * inverse).clip(0, None))
+
+
+def _degrees(network: Network, truth: np.ndarray) -> np.ndarray:
+    """For each weight of a formula asked for, how true it is: one minus the truth of the products that break it."""
+    asked = np.flatnonzero((network.rule >= len(network.world.theory.rules)) & (network.param != HARD))
+    counts = np.diff(network.begins)[asked]
+    owner, literal = spread(network.begins[asked], counts)
+    row, value, coefficient, constant = _entries(network, network.var[literal], network.set[literal])
+    literals = constant + np.bincount(row, coefficient * truth[value], len(literal))
+    holds = (np.bincount(owner, literals, len(asked)) - (counts - 1)).clip(0, None)
+    return np.asarray(network.base - np.bincount(network.param[asked], network.share[asked] * holds,
+                                                 len(network.base)))

@@ -1,0 +1,1 @@
+"""A world in compiled loops: what search and sampling share."""

@@ -1,0 +1,399 @@
+"""What must run one step after the other, compiled: moves, repairs, unit propagation.
+
+Stage: ground -> **infer**.  Needs numba; nothing imports this file but the methods that are asked to run.
+
+    values   S(A)=1 C(A)=0          n_false  of the feature  S(A) !C(A)  is 0: it holds, the rule is broken
+    move(S(A), 0)                   n_false becomes 1, and the score and the list of broken features with it
+
+A move costs what the variable occurs. Variables that stand for quantified parts are never moved by a method: they
+follow what they are made of. numba keeps what it has compiled beside this file, by its date: the loops of all methods
+that call these (`gibbs_loops`, `mcsat_loops`) are to be touched when this file changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar, cast
+
+import numba
+import numpy as np
+from numba.core.options import DefaultOptions
+
+F = TypeVar("F", bound=Callable[..., Any])
+# nothing is allocated inside the loops, so that references need not be counted: that would take half of the time
+OPTIONS: dict[str, Any] = {"_nrt": False} if hasattr(DefaultOptions, "_nrt") else {}
+
+
+def compiled(function: F) -> F:
+    """Compile when first called, and keep the result on disk; the function must not make arrays."""
+    return cast(F, numba.njit(cache=True, nogil=True, **OPTIONS)(function))
+
+
+class Ground(NamedTuple):
+    """A network as arrays: what does not change."""
+
+    # where the values of each variable begin
+    starts: np.ndarray
+    # the literals of feature f are begins[f] to begins[f+1]
+    begins: np.ndarray
+    var: np.ndarray
+    set: np.ndarray
+    # the occurrences of variable v are first[v] to first[v+1]: in which feature, and with which set
+    first: np.ndarray
+    feature: np.ndarray
+    chosen: np.ndarray
+    # [sets, values]: what each set has in it
+    member: np.ndarray
+    # variables from here on follow others: `decider` is the feature that says how, -1 if they are always true
+    n_own: int
+    decider: np.ndarray
+    # where the other literals of the decider hold, the variable is not `inside`
+    inside: np.ndarray
+    # the variables that follow v are follows[follow_first[v]] and on, in the order in which they are to be updated
+    follow_first: np.ndarray
+    follows: np.ndarray
+
+
+class State(NamedTuple):
+    """A world, and what is kept up to date with it."""
+
+    values: np.ndarray
+    # how many literals of each feature do not hold
+    n_false: np.ndarray
+    # what each feature adds to the score where it holds
+    weight: np.ndarray
+    # 1: broken where it holds; -1: broken where it does not; 0: never
+    listed: np.ndarray
+    # the broken features, where each stands in this list, and how many there are
+    broken: np.ndarray
+    place: np.ndarray
+    n_broken: np.ndarray
+    score: np.ndarray
+
+
+@compiled
+def copy(source: np.ndarray, target: np.ndarray) -> None:
+    """Element by element: numba makes a copy on the way of `target[:] = source`."""
+    for k in range(len(source)):
+        target[k] = source[k]
+
+
+@compiled
+def refresh(g: Ground, s: State) -> None:
+    """Count anew: after values, weights or lists were written from outside."""
+    s.n_broken[0], s.score[0] = 0, 0.0
+    for f in range(len(s.n_false)):
+        n = 0
+        for j in range(g.begins[f], g.begins[f + 1]):
+            n += not g.member[g.set[j], s.values[g.var[j]]]
+        s.n_false[f] = n
+        if n == 0:
+            s.score[0] += s.weight[f]
+        s.place[f] = -1
+        if (s.listed[f] > 0 and n == 0) or (s.listed[f] < 0 and n > 0):
+            _list(s, f)
+
+
+@compiled
+def _list(s: State, f: int) -> None:
+    s.place[f] = s.n_broken[0]
+    s.broken[s.n_broken[0]] = f
+    s.n_broken[0] += 1
+
+
+@compiled
+def _unlist(s: State, f: int) -> None:
+    s.n_broken[0] -= 1
+    last = s.broken[s.n_broken[0]]
+    s.broken[s.place[f]] = last
+    s.place[last] = s.place[f]
+    s.place[f] = -1
+
+
+@compiled
+def _move_one(g: Ground, s: State, v: int, new: int) -> None:
+    old = s.values[v]
+    s.values[v] = new
+    for j in range(g.first[v], g.first[v + 1]):
+        was, now = g.member[g.chosen[j], old], g.member[g.chosen[j], new]
+        if was == now:
+            continue
+        f = g.feature[j]
+        if now:
+            s.n_false[f] -= 1
+            if s.n_false[f] > 0:
+                continue
+            s.score[0] += s.weight[f]
+        else:
+            s.n_false[f] += 1
+            if s.n_false[f] > 1:
+                continue
+            s.score[0] -= s.weight[f]
+        if s.listed[f] != 0:
+            if now == (s.listed[f] > 0):
+                _list(s, f)
+            else:
+                _unlist(s, f)
+
+
+@compiled
+def decided(g: Ground, s: State, a: int) -> int:
+    """The value that a quantified part has by what it is made of."""
+    if g.decider[a] < 0:
+        return 1
+    others = s.n_false[g.decider[a]] - (s.values[a] != g.inside[a])
+    inside: int = g.inside[a]
+    return 1 - inside if others == 0 else inside
+
+
+@compiled
+def move(g: Ground, s: State, v: int, new: int) -> None:
+    """Give a variable a value, and the quantified parts that follow it theirs."""
+    if s.values[v] == new:
+        return
+    _move_one(g, s, v, new)
+    for j in range(g.follow_first[v], g.follow_first[v + 1]):
+        a = g.follows[j]
+        value = decided(g, s, a)
+        if value != s.values[a]:
+            _move_one(g, s, a, value)
+
+
+@compiled
+def settle_parts(g: Ground, s: State, order: np.ndarray) -> None:
+    """Give all quantified parts the values they have by what they are made of."""
+    for a in order:
+        value = decided(g, s, a)
+        if value != s.values[a]:
+            _move_one(g, s, a, value)
+
+
+@compiled
+def change(g: Ground, s: State, v: int, new: int) -> float:
+    """What a move would add to the score."""
+    old = s.values[v]
+    if g.follow_first[v] < g.follow_first[v + 1]:
+        before: float = s.score[0]
+        move(g, s, v, new)
+        after: float = s.score[0]
+        move(g, s, v, old)
+        # as it was to the last digit, however often this is tried
+        s.score[0] = before
+        return after - before
+    total = 0.0
+    for j in range(g.first[v], g.first[v + 1]):
+        n = s.n_false[g.feature[j]]
+        if n > 1:
+            continue
+        was, now = g.member[g.chosen[j], old], g.member[g.chosen[j], new]
+        if now and not was and n == 1:
+            total += s.weight[g.feature[j]]
+        elif was and not now and n == 0:
+            total -= s.weight[g.feature[j]]
+    return total
+
+
+@compiled
+def _descend(g: Ground, s: State, domain: np.ndarray, a: int, rng: np.random.Generator) -> tuple[int, int]:
+    """A move that brings a quantified part nearer to its other value; -1 if there is none."""
+    wants, chosen = True, 0
+    while a >= g.n_own:
+        f = g.decider[a]
+        if f < 0:
+            return -1, 0
+        hold = s.n_false[f] - (s.values[a] != g.inside[a]) == 0
+        n, found = 0, -1
+        for j in range(g.begins[f], g.begins[f + 1]):
+            v = g.var[j]
+            if v != a and g.member[g.set[j], s.values[v]] == hold:
+                n += 1
+                if rng.random() * n < 1:
+                    found = j
+        if found < 0:
+            return -1, 0
+        a, chosen, wants = g.var[found], g.set[found], not hold
+    n, new = 0, -1
+    for x in range(g.starts[a + 1] - g.starts[a]):
+        if domain[g.starts[a] + x] and g.member[chosen, x] == wants:
+            n += 1
+            if rng.random() * n < 1:
+                new = x
+    return (a, new) if new >= 0 else (-1, 0)
+
+
+@compiled
+def repair(g: Ground, s: State, domain: np.ndarray, f: int, noise: float,
+           rng: np.random.Generator) -> tuple[int, int]:
+    """The move that mends a broken feature: any of them, or (but for the noise) the best; -1 if there is none."""
+    is_random = rng.random() < noise
+    wants = s.listed[f] < 0
+    n, best, best_v, best_new = 0, np.inf, -1, 0
+    for j in range(g.begins[f], g.begins[f + 1]):
+        v = g.var[j]
+        if g.member[g.set[j], s.values[v]] == wants:
+            continue
+        low, high = 0, g.starts[v + 1] - g.starts[v]
+        if v >= g.n_own:
+            v, low = _descend(g, s, domain, v, rng)
+            if v < 0:
+                continue
+            high = low + 1
+        for x in range(low, high):
+            if g.var[j] == v and not (domain[g.starts[v] + x] and g.member[g.set[j], x] == wants):
+                continue
+            cost = 0.0 if is_random else change(g, s, v, x)
+            if cost < best:
+                best, best_v, best_new, n = cost, v, x, 1
+            elif cost == best:
+                # of equals any, each as probable as the others
+                n += 1
+                if rng.random() * n < 1:
+                    best_v, best_new = v, x
+    return best_v, best_new
+
+
+@compiled
+def scatter(g: Ground, s: State, domain: np.ndarray, kind: int, rng: np.random.Generator) -> None:
+    """A value for every variable: the first possible one (kind 0), the last (1), any (2); counts are not kept."""
+    for v in range(g.n_own):
+        n = 0
+        for x in range(g.starts[v + 1] - g.starts[v]):
+            if domain[g.starts[v] + x]:
+                n += 1
+                if n == 1 or kind == 1 or (kind == 2 and rng.random() * n < 1):
+                    s.values[v] = x
+
+
+@compiled
+def walk(g: Ground, s: State, domain: np.ndarray, best: np.ndarray, best_score: float, max_flips: int, noise: float,
+         trail: np.ndarray, rng: np.random.Generator) -> tuple[int, float]:
+    """WalkSAT: mend broken features one by one; `best` is the world of lowest score. Returns flips and that score.
+
+    Args:
+        trail: room for the moves since `best`, [n, 2]: cheaper to repeat them than to copy the world.
+    """
+    n_trail = len(trail) + 1
+    for flip in range(max_flips + 1):
+        if s.score[0] < best_score - 1e-9:
+            best_score = s.score[0]
+            if n_trail > len(trail):
+                copy(s.values, best)
+            else:
+                for k in range(n_trail):
+                    best[trail[k, 0]] = trail[k, 1]
+            n_trail = 0
+        if s.n_broken[0] == 0 or flip == max_flips:
+            return flip, best_score
+        f = s.broken[int(rng.random() * s.n_broken[0])]
+        v, new = repair(g, s, domain, f, noise, rng)
+        if v < 0:
+            continue
+        move(g, s, v, new)
+        if n_trail < len(trail):
+            trail[n_trail, 0], trail[n_trail, 1] = v, new
+        n_trail += 1
+    return max_flips, best_score
+
+
+@compiled
+def _literal(g: Ground, domain: np.ndarray, v: int, chosen: int) -> int:
+    """1: the literal holds whatever the variable is; 0: it may hold or not; -1: it cannot hold."""
+    some, some_not = False, False
+    for x in range(g.starts[v + 1] - g.starts[v]):
+        if domain[g.starts[v] + x]:
+            if g.member[chosen, x]:
+                some = True
+            else:
+                some_not = True
+    return 0 if some and some_not else 1 if some else -1
+
+
+@compiled
+def _restrict(g: Ground, listed: np.ndarray, domain: np.ndarray, old: np.ndarray, v: int, chosen: int, keep: bool,
+              n_open: np.ndarray, stack: np.ndarray, n_stack: int) -> int:
+    """Keep the values inside (or outside) a set; features that have one open literal left go on the stack."""
+    begin, end = g.starts[v], g.starts[v + 1]
+    n = 0
+    for x in range(end - begin):
+        old[x] = domain[begin + x]
+        if g.member[chosen, x] != keep:
+            domain[begin + x] = False
+        n += domain[begin + x]
+    if n == 0:
+        return -1
+    for j in range(g.first[v], g.first[v + 1]):
+        f = g.feature[j]
+        if listed[f] <= 0 or n_open[f] < 0:
+            continue
+        now = _literal(g, domain, v, g.chosen[j])
+        if now == 0:
+            continue
+        if now < 0:
+            n_open[f] = -1
+            continue
+        was_open = False
+        for x in range(end - begin):
+            was_open |= old[x] and not g.member[g.chosen[j], x]
+        if was_open:
+            n_open[f] -= 1
+            if n_open[f] == 0:
+                return -1
+            if n_open[f] == 1:
+                stack[n_stack] = f
+                n_stack += 1
+    return n_stack
+
+
+@compiled
+def propagate(g: Ground, listed: np.ndarray, domain: np.ndarray, n_open: np.ndarray, stack: np.ndarray,
+              old: np.ndarray) -> bool:
+    """Unit propagation: values that the listed features exclude leave the domain; false if nothing is left.
+
+    Args:
+        listed: 1 for features that must not hold, -1 for those that must.
+        n_open: filled with the number of open literals of each feature that must not hold, -1 where one cannot.
+        stack, old: room for all features, and for the values of one variable.
+    """
+    n_stack = 0
+    for f in range(len(listed)):
+        n_open[f] = 0
+        if listed[f] <= 0:
+            continue
+        for j in range(g.begins[f], g.begins[f + 1]):
+            found = _literal(g, domain, g.var[j], g.set[j])
+            if found < 0:
+                n_open[f] = -1
+                break
+            n_open[f] += found == 0
+        if n_open[f] == 0:
+            return False
+        if n_open[f] == 1:
+            stack[n_stack] = f
+            n_stack += 1
+    for f in range(len(listed)):
+        if listed[f] < 0:
+            for j in range(g.begins[f], g.begins[f + 1]):
+                n_stack = _restrict(g, listed, domain, old, g.var[j], g.set[j], True, n_open, stack, n_stack)
+                if n_stack < 0:
+                    return False
+    while n_stack > 0:
+        n_stack -= 1
+        f = stack[n_stack]
+        if n_open[f] != 1:
+            continue
+        for j in range(g.begins[f], g.begins[f + 1]):
+            if _literal(g, domain, g.var[j], g.set[j]) == 0:
+                n_stack = _restrict(g, listed, domain, old, g.var[j], g.set[j], False, n_open, stack, n_stack)
+                break
+        if n_stack < 0:
+            return False
+    return True
+
+
+@compiled
+def find(parent: np.ndarray, v: int) -> int:
+    """The representative of a variable's group, with the way to it made shorter."""
+    while parent[v] != v:
+        parent[v] = parent[parent[v]]
+        v = parent[v]
+    return v

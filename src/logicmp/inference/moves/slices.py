@@ -1,0 +1,119 @@
+"""Rules over the same variables as one table: MC-SAT cuts a slice from the table, and not one from each rule.
+
+Stage: ground -> **infer**; used by mc-sat.
+
+    -1.2 A(x) ^ B(x)    -0.1 A(x) ^ !B(x)    -2.3 !A(x) ^ B(x)        one table over A(x), B(x), with four cells
+
+Cut one by one, each such rule that is not true now would be kept with its own probability, and together they would
+hold the world where it is. A slice of the table keeps only the cells that are less probable than the slice is high.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...ground.network import Network
+
+# of one table
+MAX_SCOPE = 4
+MAX_CELLS = 256
+
+
+@dataclass(frozen=True)
+class Slices:
+    """Cells of tables as features to be appended to those of a network, and which features they replace."""
+
+    begins: np.ndarray
+    var: np.ndarray
+    set: np.ndarray
+    # by cell its log-weight; the cells of table k are first[k] to first[k+1]
+    value: np.ndarray
+    first: np.ndarray
+    # by feature of the network, whether a table speaks for it
+    is_replaced: np.ndarray
+
+
+def build_slices(network: Network, begins: np.ndarray, var: np.ndarray, chosen: np.ndarray, log_weight: np.ndarray,
+                 member: np.ndarray) -> Slices:
+    """Tables for all features that share their variables with others.
+
+    Args:
+        begins, var, chosen: the features, those of soft evidence among them; within each the variables are sorted.
+        log_weight: by feature, 0 for those that are left as they are.
+    """
+    lengths = np.diff(begins)
+    features = {n: np.flatnonzero((log_weight != 0) & (lengths == n)) for n in range(1, MAX_SCOPE + 1)}
+    scopes, group = _group(network, features, begins, var, log_weight)
+    counts = {n: np.zeros(len(scopes[n]), dtype=np.int64) for n in scopes}
+    for wide, number in group.values():
+        for n in scopes:
+            counts[n] += np.bincount(number[wide == n], minlength=len(scopes[n]))
+    is_replaced = np.zeros(len(log_weight), dtype=bool)
+    parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+    for n, kinds in scopes.items():
+        cards = network.cards[kinds]
+        is_table = (counts[n] > 1) & (cards.prod(1) <= MAX_CELLS)
+        for shape in np.unique(cards[is_table], axis=0).tolist():
+            some = np.flatnonzero(is_table & (cards == shape).all(1))
+            grid = np.indices(shape).reshape(n, -1).T
+            place = np.full(len(kinds), -1, dtype=np.int64)
+            place[some] = np.arange(len(some))
+            table = np.zeros((len(some), len(grid)))
+            for length, (wide, number) in group.items():
+                at = np.flatnonzero((wide == n) & (place[number % max(1, len(kinds))] >= 0))
+                f = features[length][at]
+                literal = begins[f][:, None] + np.arange(length)
+                # which of the table's variables each literal speaks of
+                column = (kinds[number[at]][:, None, :] == var[literal][:, :, None]).argmax(2)
+                holds = member[chosen[literal][:, None, :], grid.T[column].transpose(0, 2, 1)].all(2)
+                np.add.at(table, place[number[at]], log_weight[f][:, None] * holds)
+                is_replaced[f] = True
+            singles = np.stack([network.sets.single(card)[grid[:, k]] for k, card in enumerate(shape)], 1)
+            parts.append((np.repeat(kinds[some], len(grid), 0), np.tile(singles, (len(some), 1)), table))
+    widths = np.concatenate([np.zeros(0, dtype=np.int64), *(np.full(v.shape[0], v.shape[1]) for v, _, _ in parts)])
+    sizes = np.concatenate([np.zeros(0, dtype=np.int64), *(np.full(len(t), t.shape[1]) for _, _, t in parts)])
+    none = np.zeros(0, dtype=np.int64)
+    return Slices(np.cumsum(widths), np.concatenate([none, *(v.reshape(-1) for v, _, _ in parts)]),
+                  np.concatenate([none, *(s.reshape(-1) for _, s, _ in parts)]),
+                  np.concatenate([np.zeros(0), *(t.reshape(-1) for _, _, t in parts)]),
+                  np.concatenate([[0], np.cumsum(sizes)]), is_replaced)
+
+
+def _group(network: Network, features: dict[int, np.ndarray], begins: np.ndarray, var: np.ndarray,
+           log_weight: np.ndarray) -> tuple[dict[int, np.ndarray], dict[int, tuple[np.ndarray, np.ndarray]]]:
+    """The distinct scopes by length, and for each feature the length and the number of the scope it goes to.
+
+    A feature goes to a wider scope where there is one, of several to that with the strongest rules: `A ^ B` is broken
+    by `!A` and by `A !B`, which belong together, and strong rules that pull A both ways are to be cut at once.
+    """
+    scopes: dict[int, np.ndarray] = {}
+    own: dict[int, np.ndarray] = {}
+    goal: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+    strength: dict[int, np.ndarray] = {}
+    for n in range(MAX_SCOPE, 0, -1):
+        rows = var[begins[features[n]][:, None] + np.arange(n)].reshape(-1, n)
+        scopes[n], own[n] = np.unique(rows, axis=0, return_inverse=True)
+        own[n] = own[n].reshape(-1)
+        wide, number = np.full(len(scopes[n]), n), np.arange(len(scopes[n]))
+        strength[n] = np.bincount(own[n], np.abs(log_weight[features[n]]), minlength=len(scopes[n]))
+        best = np.zeros(len(scopes[n]))
+        for m in range(n + 1, MAX_SCOPE + 1):
+            fits = np.flatnonzero(network.cards[scopes[m]].prod(1) <= MAX_CELLS)
+            # of several, the last one written stays
+            fits = fits[np.argsort(strength[m][fits], kind="stable")]
+            for columns in itertools.combinations(range(m), n):
+                part = scopes[m][fits][:, list(columns)]
+                both, inverse = np.unique(np.concatenate([scopes[n], part]), axis=0, return_inverse=True)
+                inverse = inverse.reshape(-1)
+                wider = np.full(len(both), -1)
+                wider[inverse[len(scopes[n]) :]] = fits
+                found = wider[inverse[: len(scopes[n])]]
+                found_strength = np.where(found >= 0, np.append(strength[m], 0)[found], 0)
+                chosen = np.flatnonzero(found_strength > best)
+                best[chosen] = found_strength[chosen]
+                wide[chosen], number[chosen] = goal[m][0][found[chosen]], goal[m][1][found[chosen]]
+        goal[n] = wide, number
+    return scopes, {n: (goal[n][0][own[n]], goal[n][1][own[n]]) for n in scopes}

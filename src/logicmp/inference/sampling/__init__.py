@@ -1,0 +1,1 @@
+"""Markov chains: Gibbs sampling and MC-SAT."""

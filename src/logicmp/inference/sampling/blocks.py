@@ -1,0 +1,141 @@
+"""Gibbs sampling: draw every variable given all others, again and again, in several chains.
+
+Stage: ground -> **infer**.  Paper: Eq. 1; Geman and Geman 1984, blocks as in Jensen et al. 1995.
+
+    1.1 Smokes(A) => Smokes(B)         two variables, drawn in turn
+    Smokes(A) <=> Ill(A).              a hard tie: one block, drawn from its joint states 00 and 11
+    mood(A) in {Glad, Sad, Calm}       one variable, drawn from all its values
+
+What is counted are the conditional probabilities, not the draws (Rao-Blackwell), so that few samples do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...errors import CostError
+from ..moves.arrays import GroundArrays
+
+# of one block: beyond it the block is too big
+MAX_STATES = 4096
+MAX_MEMBERS = 20
+# partial states looked at for each state that is kept
+NODES_PER_STATE = 64
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Which variables are drawn together, and from which joint states."""
+
+    # the variables of block b are var[first[b]] to var[first[b+1]]
+    first: np.ndarray
+    var: np.ndarray
+    # its joint states are states[state_first[b]] to states[state_first[b+1]], one after the other; none if it is alone
+    state_first: np.ndarray
+    states: np.ndarray
+    # places of the values of variables that have no choice
+    decided: np.ndarray
+    n_joint: int
+    largest: int
+
+
+def build_blocks(arrays: GroundArrays, block_weight: float, max_states: int) -> Blocks:
+    """Join what hard rules tie, refuse if that is too big; then join what strong rules tie, where that stays small."""
+    from ..moves import loops
+    from . import gibbs_loops
+
+    network, g, domain = arrays.network, arrays.ground, arrays.domain
+    n_own = network.n_own
+    sizes = np.add.reduceat(domain, network.starts[:-1]) if len(network.cards) else np.zeros(0, dtype=np.int64)
+    parent, members = np.arange(n_own), np.ones(n_own, dtype=np.int64)
+    log_states = np.log(sizes[:n_own].astype(np.float64))
+    source_first, sources = _sources(arrays)
+    is_rule = arrays.is_hard & (network.defines < 0) & (arrays.n_open >= 2)
+    gibbs_loops.join_blocks(g, domain, np.flatnonzero(is_rule), source_first, sources, parent, log_states, members,
+                            np.zeros(n_own, dtype=np.int64), np.inf)
+    lister = _Lister(arrays, is_rule, max_states)
+    for block in _groups(parent):
+        found = lister.states(block)
+        if found is None:
+            raise lister.too_big(block)
+        root = int(loops.find(parent, int(block[0])))
+        log_states[root] = np.log(max(1, len(found)))
+    strong = np.flatnonzero(np.abs(arrays.log_weight) >= block_weight)
+    strong = strong[np.argsort(-np.abs(arrays.log_weight[strong]), kind="stable")]
+    gibbs_loops.join_blocks(g, domain, strong, source_first, sources, parent, log_states, members,
+                            np.zeros(MAX_MEMBERS, dtype=np.int64), np.log(max_states))
+    return _collect(arrays, lister, _groups(parent), sizes[:n_own])
+
+
+def _sources(arrays: GroundArrays) -> tuple[np.ndarray, np.ndarray]:
+    """The variables that each quantified part is made of."""
+    g, n = arrays.ground, len(arrays.network.cards)
+    owner = np.repeat(np.arange(n), np.diff(g.follow_first))
+    order = np.argsort(g.follows, kind="stable")
+    counts = np.bincount(g.follows - g.n_own, minlength=n - g.n_own)
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), owner[order]
+
+
+def _groups(parent: np.ndarray) -> list[np.ndarray]:
+    """The blocks of more than one variable."""
+    while (parent != parent[parent]).any():
+        parent[:] = parent[parent]
+    order = np.argsort(parent, kind="stable")
+    starts = np.flatnonzero(np.diff(parent[order], prepend=-1))
+    lengths = np.diff(np.append(starts, len(order)))
+    return [order[a : a + n] for a, n in zip(starts[lengths > 1].tolist(), lengths[lengths > 1].tolist(), strict=True)]
+
+
+class _Lister:
+    """Lists the joint states of blocks."""
+
+    def __init__(self, arrays: GroundArrays, must_not: np.ndarray, max_states: int):
+        self.arrays, self.must_not, self.max_states = arrays, must_not, max_states
+        n = len(arrays.network.cards)
+        self.depth, self.values = np.full(n, -1, dtype=np.int64), np.zeros(n, dtype=np.int64)
+
+    def states(self, block: np.ndarray) -> np.ndarray | None:
+        """[states, variables]; None if they are too many."""
+        from . import gibbs_loops
+
+        out = np.empty((self.max_states, len(block)), dtype=np.int32)
+        n = gibbs_loops.list_states(self.arrays.ground, self.arrays.domain, self.must_not, block, self.depth,
+                                    self.values, NODES_PER_STATE * self.max_states, out)
+        return None if n < 0 else out[:n].copy()
+
+    def too_big(self, block: np.ndarray) -> CostError:
+        network, g = self.arrays.network, self.arrays.ground
+        features = np.concatenate([g.feature[g.first[v] : g.first[v + 1]] for v in block.tolist()])
+        features = features[self.must_not[features]]
+        span = network.rules[int(network.rule[features[0]])].span if len(features) else None
+        names = ", ".join(network.name(int(v)) for v in block[:3])
+        more = ", ..." if len(block) > 3 else ""
+        return CostError(f"hard rules, this one among them, tie {len(block):,} variables together ({names}{more}), "
+                         f"with more joint states than gibbs can draw from (limit {self.max_states:,})", span,
+                         "use mc-sat or exact, or raise max_states, or give the rule a weight")
+
+
+def _collect(arrays: GroundArrays, lister: _Lister, groups: list[np.ndarray], sizes: np.ndarray) -> Blocks:
+    """Blocks in the order of their first variables, lone variables among them."""
+    g, network = arrays.ground, arrays.network
+    is_joint = np.zeros(len(sizes), dtype=bool)
+    for group in groups:
+        is_joint[group] = True
+    has_followers = np.diff(g.follow_first)[: len(sizes)] > 0
+    joint = groups + [np.array([v]) for v in np.flatnonzero(has_followers & ~is_joint & (sizes > 1)).tolist()]
+    alone = np.flatnonzero(~is_joint & ~has_followers & (sizes > 1))
+    tables = []
+    for group in joint:
+        found = lister.states(group)
+        if found is None:
+            raise lister.too_big(group)
+        tables.append(found)
+    lengths = np.concatenate([np.ones(len(alone), dtype=np.int64), np.array([len(b) for b in joint], dtype=np.int64)])
+    counts = np.concatenate([np.zeros(len(alone), dtype=np.int64), np.array([t.size for t in tables], dtype=np.int64)])
+    decided = np.flatnonzero(np.repeat(sizes < 2, network.cards[: len(sizes)]))
+    return Blocks(
+        np.concatenate([[0], np.cumsum(lengths)]), np.concatenate([alone, *joint]).astype(np.int64),
+        np.concatenate([[0], np.cumsum(counts)]), np.concatenate([np.zeros(0, dtype=np.int32), *(
+            t.reshape(-1) for t in tables)]), decided, len(groups), max((len(t) for t in tables), default=0))

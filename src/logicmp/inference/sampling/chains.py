@@ -1,0 +1,250 @@
+"""Several chains side by side: burn-in, batches, limits, and how far their answers can be trusted.
+
+Stage: ground -> **infer**; used by gibbs and mc-sat.  R-hat: Gelman and Rubin 1992, split as in Vehtari et al. 2021.
+
+    4 chains x 20 batches      the means of the batches differ by chance alone: R-hat near 1
+    two chains in two modes    their means differ more than their batches do: R-hat above 1.05, and a warning
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...errors import LogicMPError
+from ...ground.build import MAX_GROUNDINGS
+from ...ground.network import Network
+from ...limits import Clock, Progress, need
+from ..answers import odds_of_counts, odds_of_values
+from ..method import Method, Problem, Solution
+from ..moves.arrays import GroundArrays, possible_only
+
+
+@dataclass
+class Sampler(Method):
+    """What the sampling methods have in common.
+
+    Args:
+        samples: of each chain after its burn-in, at most.
+        error: fewer will do as soon as the standard error of every probability is estimated to be below this.
+        burn_in: samples of each chain that do not count.
+        chains: how many, each from a start of its own.
+        max_flips: of the search for a world that obeys the hard rules, from which a chain starts.
+        max_groundings: groundings that the evidence may leave open.
+    """
+
+    samples: int = 100_000
+    error: float = 0.002
+    burn_in: int = 500
+    chains: int = 4
+    max_flips: int = 1_000_000
+    max_groundings: int = MAX_GROUNDINGS
+
+    def network(self, problem: Problem) -> Network:
+        """The ground network, with all formulas that are asked for."""
+        need("numba", "sampling", f"method {self.name!r}")
+        return problem.network(self.max_groundings)
+
+    def plan(self, problem: Problem, clock: Clock) -> Chains:
+        return Chains(self.chains, self.burn_in, self.samples, self.error, self.name, clock, problem.progress)
+
+
+def formula_features(network: Network) -> np.ndarray:
+    """The features of the formulas that are asked for, which follow the theory's own rules."""
+    return np.flatnonzero(network.param >= network.offsets[len(network.world.theory.rules)])
+
+
+def solution_of(arrays: GroundArrays, draws: Draws, watch: np.ndarray) -> Solution:
+    """What the chains counted, as log-odds."""
+    network = arrays.network
+    expected = network.base.copy()
+    np.subtract.at(expected, network.param[watch], network.share[watch] * draws.watched)
+    p = possible_only(arrays, draws.p)
+    return Solution(odds_of_values(network, p), odds_of_counts(network, expected), notes=draws.notes)
+
+
+BATCHES = 20
+# steps of a batch at first
+FIRST_SIZE = 25
+# seconds between two looks at the clock
+CHUNK_SECONDS = 0.1
+# of the time that there is
+BURN_IN_TIME = 0.25
+# values whose batches are kept; of more, evenly chosen ones
+MAX_MONITORED = 200_000
+MAX_R_HAT = 1.05
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Sums over steps: of each value's probability, of its square, and of which watched features hold."""
+
+    total: np.ndarray
+    square: np.ndarray
+    watched: np.ndarray
+
+    @staticmethod
+    def zeros(n_values: int, n_watched: int) -> Tally:
+        return Tally(np.zeros(n_values), np.zeros(n_values), np.zeros(n_watched))
+
+
+@dataclass(frozen=True)
+class Draws:
+    """What the chains found."""
+
+    # by value, and by watched feature
+    p: np.ndarray
+    watched: np.ndarray
+    r_hat: float
+    notes: list[str]
+
+
+# called with a chain, how many steps it is to make, and where to count them
+Advance = Callable[[int, int, Tally], None]
+
+
+@dataclass
+class Chains:
+    """How many chains, how long, and who is told."""
+
+    n_chains: int
+    burn_in: int
+    # at most; fewer, as soon as the standard error of every value is this small
+    samples: int
+    error: float
+    name: str
+    clock: Clock
+    progress: Progress
+
+    def __post_init__(self) -> None:
+        for what, given, least in (("chains", self.n_chains, 1), ("samples", self.samples, 1),
+                                   ("burn_in", self.burn_in, 0)):
+            if given < least:
+                raise LogicMPError(f"{what}={given} cannot be", f"{least} is the least")
+        self._chunk, self._done = 1, 0
+        self._total = self.n_chains * (self.burn_in + self.samples)
+
+    def run(self, advance: Advance, network: Network, n_watched: int) -> Draws:
+        """Burn in, then count until the error is small; all chains in step, so that a run cut short has each of them.
+
+        Twenty batches are filled; if they still differ too much, each two become one and ten more are filled.
+        """
+        n_values = int(network.starts[-1])
+        self._burn(advance, Tally.zeros(n_values, n_watched))
+        n_burnt, n_steps = self._done, 0
+        tally, batches = Tally.zeros(n_values, n_watched), Batches(network, self.n_chains)
+        while n_steps < self.n_chains * self.samples:
+            if batches.n == BATCHES:
+                if batches.error() <= self.error:
+                    break
+                batches.merge()
+            # one step of each chain is the least there can be
+            if self.clock.is_over() and n_steps:
+                break
+            made = [self._batch(advance, chain, batches, tally, is_first=not n_steps) for chain in range(self.n_chains)]
+            n_steps += sum(made)
+            batches.n += min(made) == batches.size
+        self.progress(self.name, self._total, self._total)
+        p = tally.total / n_steps
+        r_hat, found = batches.diagnose(tally.square / n_steps, p)
+        notes = [f"{self.n_chains} chains of {n_steps // self.n_chains:,} samples each after "
+                 f"{n_burnt // self.n_chains:,} to burn in", *found]
+        if self.clock.is_over():
+            notes.insert(0, f"{self.name} was stopped after {self.clock.seconds} s")
+        elif batches.n == BATCHES and batches.error() > self.error:
+            notes.append(f"the standard error is still up to {batches.error():.2g} (error={self.error:g} was asked "
+                         f"for): raise samples={self.samples:,}")
+        return Draws(p, tally.watched / n_steps, r_hat, notes)
+
+    def _burn(self, advance: Advance, scratch: Tally) -> None:
+        """The steps that do not count, in rounds over all chains, for a part of the time at most."""
+        self._done = 0
+        for size in np.diff(np.linspace(0, self.burn_in, BATCHES + 1).astype(np.int64)).tolist():
+            for chain in range(self.n_chains):
+                if not self.clock.is_over(BURN_IN_TIME):
+                    self._steps(advance, chain, size, scratch)
+
+    def _batch(self, advance: Advance, chain: int, batches: Batches, tally: Tally, is_first: bool) -> int:
+        before = tally.total[batches.monitored]
+        n = self._steps(advance, chain, batches.size, tally, least=is_first)
+        batches.means[chain, batches.n] = (tally.total[batches.monitored] - before) / max(n, 1)
+        return n
+
+    def _steps(self, advance: Advance, chain: int, n: int, tally: Tally, least: bool = False) -> int:
+        """Make some steps of a chain, as many as the time allows."""
+        made = 0
+        while made < n and (not self.clock.is_over() or (least and made == 0)):
+            now = min(self._chunk, n - made)
+            start = time.monotonic()
+            advance(chain, now, tally)
+            seconds = time.monotonic() - start
+            if seconds < CHUNK_SECONDS / 2:
+                self._chunk = 2 * now
+            elif seconds > CHUNK_SECONDS:
+                self._chunk = max(1, now // 2)
+            made += now
+        self._done += made
+        self.progress(self.name, min(self._done, self._total), self._total)
+        return made
+
+
+class Batches:
+    """The means of equally many steps, by chain: what errors are estimated from."""
+
+    def __init__(self, network: Network, n_chains: int):
+        self.network = network
+        n_values = int(network.starts[network.n_own])
+        self.monitored = np.unique(np.linspace(0, max(n_values - 1, 0), min(n_values, MAX_MONITORED)).astype(np.int64))
+        self.means = np.zeros((n_chains, BATCHES, len(self.monitored)), dtype=np.float32)
+        # full batches, and the steps of each
+        self.n, self.size = 0, FIRST_SIZE
+
+    def merge(self) -> None:
+        """Each two batches become one."""
+        half = BATCHES // 2
+        self.means[:, :half] = (self.means[:, 0::2] + self.means[:, 1::2]) / 2
+        self.n, self.size = half, 2 * self.size
+
+    def variance(self) -> np.ndarray:
+        """Of the mean over all batches, by value."""
+        flat = self.means[:, : self.n].reshape(len(self.means) * self.n, len(self.monitored))
+        return np.asarray(flat.var(0, ddof=1, dtype=np.float64) / len(flat))
+
+    def error(self) -> float:
+        """The largest standard error."""
+        return float(np.sqrt(self.variance().max(initial=0)))
+
+    def diagnose(self, square: np.ndarray, p: np.ndarray) -> tuple[float, list[str]]:
+        """R-hat and the effective sample size, each for the worst variable; NaN if there are too few batches.
+
+        Args:
+            square: by value, the mean of the squares of its probabilities.
+        """
+        if self.n < 4 or not len(self.monitored):
+            return np.nan, ["too few samples to tell how far the chains agree"] if len(self.monitored) else []
+        half = self.n // 2
+        parts = self.means[:, :half], self.means[:, self.n - half : self.n]
+        halves = np.concatenate([part.mean(1, dtype=np.float64) for part in parts])
+        between = halves.var(0, ddof=1)
+        within = np.maximum(square[self.monitored] - (halves**2).mean(0), 0)
+        p, variance, n = p[self.monitored], self.variance(), half * self.size
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # below the precision of what is kept there is nothing to compare
+            r_hat = np.where(between < 1e-12, 1.0, np.sqrt((n - 1) / n + between / within))
+            effective = np.where(variance < 1e-16, np.inf, p * (1 - p) / variance)
+        worst, fewest = int(r_hat.argmax()), int(effective.argmin())
+        if np.isinf(effective[fewest]):
+            return 1.0, ["R-hat 1.000: every batch of every chain gave the same"]
+        part = f", of {len(self.monitored):,} values looked at" if len(self.monitored) == MAX_MONITORED else ""
+        notes = [f"R-hat at most {r_hat[worst]:.3f} ({self._name(worst)}), effective samples at least "
+                 f"{effective[fewest]:,.0f} ({self._name(fewest)}){part}"]
+        if r_hat[worst] > MAX_R_HAT:
+            notes.append(f"warning: the chains do not agree, R-hat is {r_hat[worst]:.3f}: take more samples, or "
+                         "another method")
+        return float(r_hat[worst]), notes
+
+    def _name(self, k: int) -> str:
+        return self.network.name(int(np.searchsorted(self.network.starts, self.monitored[k], "right")) - 1)

@@ -1,0 +1,212 @@
+"""The compiled loops of Gibbs sampling: blocks are joined, their states listed, and drawn one after the other.
+
+Stage: ground -> **infer**.  Needs numba.
+
+    a variable of its own      one look at its occurrences gives the log-weight of every value
+    a block                    every state is tried, and its score read off
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..moves.loops import Ground, State, _literal, compiled, find, move
+
+
+@compiled
+def join_blocks(g: Ground, domain: np.ndarray, ties: np.ndarray, source_first: np.ndarray, sources: np.ndarray,
+                parent: np.ndarray, log_states: np.ndarray, n_members: np.ndarray, roots: np.ndarray,
+                max_log: float) -> None:
+    """Put the open variables of each tie into one block, unless it would be too big.
+
+    Args:
+        ties: features, the most important first.
+        sources: what the quantified part a is made of, sources[source_first[a - n_own]] and on.
+        parent: of the union-find structure; log_states and n_members are kept for its roots.
+        roots: room for as many as a block may have members.
+    """
+    for f in ties:
+        n, size, total = 0, 0, 0.0
+        for j in range(g.begins[f], g.begins[f + 1]):
+            v = g.var[j]
+            if _literal(g, domain, v, g.set[j]) != 0:
+                continue
+            low, high = (0, 1) if v < g.n_own else (source_first[v - g.n_own], source_first[v - g.n_own + 1])
+            for k in range(low, high):
+                root = find(parent, v if v < g.n_own else sources[k])
+                is_known = log_states[root] == 0.0
+                for i in range(n):
+                    is_known |= roots[i] == root
+                if is_known:
+                    continue
+                if n < len(roots):
+                    roots[n] = root
+                    n += 1
+                total += log_states[root]
+                size += n_members[root]
+        if n < 2 or size > len(roots) or total > max_log + 1e-9:
+            continue
+        for k in range(1, n):
+            parent[roots[k]] = roots[0]
+        log_states[roots[0]], n_members[roots[0]] = total, size
+
+
+@compiled
+def list_states(g: Ground, domain: np.ndarray, must_not: np.ndarray, block: np.ndarray, depth: np.ndarray,
+                values: np.ndarray, max_nodes: int, out: np.ndarray) -> int:
+    """All joint values of a block that break no hard feature inside it, into `out`; -1 if they are too many.
+
+    Args:
+        depth: -1 for every variable; values: room for them.
+    """
+    n_found, n_nodes, at = 0, 0, 0
+    for v in block:
+        values[v] = -1
+    while at >= 0:
+        v = block[at]
+        values[v] += 1
+        if values[v] == g.starts[v + 1] - g.starts[v]:
+            values[v], depth[v] = -1, -1
+            at -= 1
+            continue
+        if not domain[g.starts[v] + values[v]]:
+            continue
+        depth[v] = at
+        n_nodes += 1
+        if n_nodes > max_nodes:
+            n_found = -1
+            break
+        if _is_broken(g, domain, must_not, depth, values, v):
+            continue
+        if at < len(block) - 1:
+            at += 1
+            continue
+        if n_found == len(out):
+            n_found = -1
+            break
+        for k in range(len(block)):
+            out[n_found, k] = values[block[k]]
+        n_found += 1
+    for v in block:
+        depth[v] = -1
+    return n_found
+
+
+@compiled
+def _is_broken(g: Ground, domain: np.ndarray, must_not: np.ndarray, depth: np.ndarray, values: np.ndarray,
+               v: int) -> bool:
+    """Whether a hard feature of v holds whatever the variables without a value get."""
+    for i in range(g.first[v], g.first[v + 1]):
+        f = g.feature[i]
+        if not must_not[f]:
+            continue
+        holds = True
+        for j in range(g.begins[f], g.begins[f + 1]):
+            u = g.var[j]
+            if depth[u] >= 0:
+                holds = g.member[g.set[j], values[u]]
+            else:
+                holds = _literal(g, domain, u, g.set[j]) > 0
+            if not holds:
+                break
+        if holds:
+            return True
+    return False
+
+
+@compiled
+def sweep(g: Ground, s: State, potentials: np.ndarray, domain: np.ndarray, block_first: np.ndarray,
+          block_var: np.ndarray, state_first: np.ndarray, states: np.ndarray, total: np.ndarray, square: np.ndarray,
+          watch: np.ndarray, watched: np.ndarray, n_sweeps: int, score: np.ndarray, p: np.ndarray,
+          rng: np.random.Generator) -> None:
+    """Draw every block in turn, given all others; the conditional probabilities are counted, not the draws.
+
+    Args:
+        block_var: the variables of block b are block_var[block_first[b]] and on.
+        states: those of block b begin at state_first[b], one after the other; a lone variable has none.
+        score, p: room for the states of the largest block, and for all values.
+    """
+    for _ in range(n_sweeps):
+        for b in range(len(block_first) - 1):
+            first, n = block_first[b], block_first[b + 1] - block_first[b]
+            n_states = (state_first[b + 1] - state_first[b]) // n
+            if n_states == 0:
+                v = block_var[first]
+                _draw_one(g, s, potentials, domain, v, score, total, square, rng)
+            else:
+                _draw_block(g, s, potentials, block_var[first : first + n],
+                            states[state_first[b] : state_first[b + 1]].reshape(n_states, n), score, p, total, square,
+                            rng)
+        for k in range(len(watch)):
+            watched[k] += s.n_false[watch[k]] == 0
+
+
+@compiled
+def _draw(score: np.ndarray, n: int, rng: np.random.Generator) -> int:
+    """Log-weights become probabilities, and one of them is drawn."""
+    top = -np.inf
+    for k in range(n):
+        top = max(top, score[k])
+    z = 0.0
+    for k in range(n):
+        score[k] = np.exp(score[k] - top)
+        z += score[k]
+    left = rng.random() * z
+    drawn = -1
+    for k in range(n):
+        if drawn < 0 and left < score[k]:
+            drawn = k
+        left -= score[k]
+        score[k] /= z
+    if drawn < 0:
+        # what was left by rounding
+        drawn = 0
+        for k in range(n):
+            if score[k] > score[drawn]:
+                drawn = k
+    return drawn
+
+
+@compiled
+def _draw_one(g: Ground, s: State, potentials: np.ndarray, domain: np.ndarray, v: int, score: np.ndarray,
+              total: np.ndarray, square: np.ndarray, rng: np.random.Generator) -> None:
+    start, n, old = g.starts[v], g.starts[v + 1] - g.starts[v], s.values[v]
+    for x in range(n):
+        score[x] = potentials[start + x] if domain[start + x] else -np.inf
+    for j in range(g.first[v], g.first[v + 1]):
+        f = g.feature[j]
+        if s.n_false[f] > 1 or (s.n_false[f] == 1 and g.member[g.chosen[j], old]):
+            continue
+        for x in range(n):
+            if g.member[g.chosen[j], x]:
+                score[x] += s.weight[f]
+    new = _draw(score, n, rng)
+    for x in range(n):
+        total[start + x] += score[x]
+        square[start + x] += score[x] * score[x]
+    move(g, s, v, new)
+
+
+@compiled
+def _draw_block(g: Ground, s: State, potentials: np.ndarray, block: np.ndarray, states: np.ndarray, score: np.ndarray,
+                p: np.ndarray, total: np.ndarray, square: np.ndarray, rng: np.random.Generator) -> None:
+    # from here, so that rounding does not add up over a run
+    s.score[0] = 0.0
+    for k in range(len(states)):
+        unary = 0.0
+        for i in range(len(block)):
+            move(g, s, block[i], states[k, i])
+            unary += potentials[g.starts[block[i]] + states[k, i]]
+        score[k] = unary + s.score[0] if s.n_broken[0] == 0 else -np.inf
+    new = _draw(score, len(states), rng)
+    for i in range(len(block)):
+        for place in range(g.starts[block[i]], g.starts[block[i] + 1]):
+            p[place] = 0.0
+    for k in range(len(states)):
+        for i in range(len(block)):
+            p[g.starts[block[i]] + states[k, i]] += score[k]
+    for i in range(len(block)):
+        for place in range(g.starts[block[i]], g.starts[block[i] + 1]):
+            total[place] += p[place]
+            square[place] += p[place] * p[place]
+        move(g, s, block[i], states[new, i])

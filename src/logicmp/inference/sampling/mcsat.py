@@ -1,0 +1,82 @@
+"""MC-SAT: slice sampling, in which every step draws a world from those that keep some of the rules obeyed so far.
+
+Stage: ground -> **infer**.  Paper: Eq. 1; Poon and Domingos 2006.
+
+    2 Smokes(A) => Cancer(A)      obeyed now: to be kept in the next step with probability 1 - exp(-2)
+    -1 Smokes(A)                  not true now: as !Smokes(A) of weight 1
+    Smokes(A) v Smokes(B).        kept in every step
+
+Hard and strong rules, which stop single-variable moves, cost nothing here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from ...limits import Clock
+from ..method import Problem, Solution
+from ..moves.arrays import GroundArrays, build_arrays
+from ..search.start import obey_hard_rules
+from .chains import Sampler, Tally, formula_features, solution_of
+
+if TYPE_CHECKING:
+    from .mcsat_loops import Room
+
+
+# worlds of a component that are gone through to draw one of them
+MAX_STATES = 4096
+
+
+@dataclass
+class MCSat(Sampler):
+    """MC-SAT, with exactly uniform draws for small components of the rules to be kept, and SampleSAT for the others.
+
+    Args:
+        max_states: a component with at most this many states is listed.
+        max_search_flips: of one run of SampleSAT; after it the component keeps its old world.
+    """
+
+    name: ClassVar[str] = "mc-sat"
+    error: float = 0.004
+    max_states: int = MAX_STATES
+    max_search_flips: int = 100_000
+
+    def solve(self, problem: Problem) -> Solution:
+        clock = Clock(self.max_seconds)
+        chains = self.plan(problem, clock)
+        network = self.network(problem)
+        from . import mcsat_loops
+
+        arrays = build_arrays(network, unary_features=True, tables=True)
+        watch = formula_features(network)
+        room = _room(arrays)
+        failures = np.zeros(2, dtype=np.int64)
+        states, rngs = [], [np.random.default_rng([problem.seed, chain]) for chain in range(self.chains)]
+        for chain, rng in enumerate(rngs):
+            states.append(arrays.new_state(arrays.is_hard, arrays.is_hard))
+            obey_hard_rules(arrays, states[-1], rng, self.max_flips, clock, chain)
+
+        def advance(chain: int, n: int, tally: Tally) -> None:
+            mcsat_loops.sample(arrays.ground, states[chain], room, arrays.domain, arrays.is_hard, arrays.log_weight,
+                               arrays.table_first, arrays.cells, tally.total, tally.square, watch, tally.watched, n,
+                               self.max_states, self.max_search_flips, failures, rngs[chain])
+
+        solution = solution_of(arrays, chains.run(advance, network, len(watch)), watch)
+        if failures[1]:
+            solution.notes.append(f"SampleSAT drew {failures[1]:,} large components and found no world in "
+                                  f"{failures[0]:,} of them, which kept their old one")
+        return solution
+
+
+def _room(arrays: GroundArrays) -> Room:
+    from .mcsat_loops import Room
+
+    n, n_own, n_features = len(arrays.network.cards), arrays.network.n_own, arrays.n_features
+    card = int(arrays.network.cards.max(initial=1))
+    return Room(arrays.domain.copy(), np.zeros(n_features, dtype=np.int32), np.zeros(n_features + 1, dtype=np.int32),
+                np.zeros(card, dtype=bool), np.zeros(n, dtype=np.int32), np.full(n, -1, dtype=np.int32),
+                np.full(n, -1, dtype=np.int32), np.zeros(n_own, dtype=np.int32), np.zeros(n_own, dtype=np.int32),
+                np.zeros(len(arrays.domain), dtype=np.int64))

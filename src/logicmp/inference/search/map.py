@@ -1,0 +1,162 @@
+"""The most probable world: MaxWalkSAT, exact MaxSAT, or an integer program.
+
+Stage: ground -> **infer**.  Paper: Eq. 1, its mode.
+
+    infer(rules, facts, "Smokes", method="map")       every atom 0 or 1, the hard rules obeyed, or it says why not
+    best_world(network, solver="ilp").values          the same for one's own network
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from ...errors import LogicMPError, closest
+from ...ground.build import MAX_GROUNDINGS
+from ...ground.network import HARD, Network
+from ...limits import Clock, Progress, need, silent
+from ..answers import odds_of_counts, odds_of_values
+from ..method import Method, Problem, Solution
+from ..moves.arrays import GroundArrays, build_arrays, contradiction, one_each
+from .ilp import solve_ilp
+from .maxsat import solve_maxsat
+from .walksat import max_walksat
+
+SOLVERS = ("auto", "walksat", "maxsat", "ilp")
+# auto: beyond so many features it does not try to prove anything, and not for longer than so many seconds
+MAX_PROVEN = 50_000
+PROOF_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best world that was found."""
+
+    # by variable
+    values: np.ndarray
+    solver: str
+    is_proven: bool
+    # its log-probability but for log Z
+    score: float
+    # the soft groundings it breaks
+    n_broken: int
+    notes: list[str] = field(default_factory=list)
+
+
+def best_world(network: Network, weights: np.ndarray | None = None, solver: str = "auto", *, seed: int = 0,
+               max_flips: int = 10_000_000, restarts: int = 10, noise: float = 0.3, clock: Clock | None = None,
+               progress: Progress = silent) -> Best:
+    """The world of highest probability, or the best that was found in time.
+
+    >>> from logicmp import parse_facts, parse_theory
+    >>> from logicmp.ground.build import build_network
+    >>> from logicmp.facts.world import build_world
+    >>> theory = parse_theory("p = {A, B}\\nS(p)\\n2 S(x)\\n!S(A) v !S(B).\\n1 S(A)")
+    >>> best_world(build_network(build_world(parse_facts("", theory))), solver="ilp").values.tolist()
+    [1, 0]
+
+    Args:
+        weights: instead of the network's own.
+        solver: "walksat", "maxsat" (RC2), "ilp" (HiGHS), or "auto": an exact one for small networks.
+        max_flips, restarts, noise: of MaxWalkSAT.
+    """
+    if solver not in SOLVERS:
+        raise LogicMPError(f"unknown solver {solver!r}", closest(solver, SOLVERS, "solver"))
+    if restarts < 1 or max_flips < 1:
+        raise LogicMPError(f"restarts={restarts}, max_flips={max_flips} cannot be", "one is the least")
+    need("numba", "sampling", "method 'map'")
+    clock = clock or Clock(None)
+    arrays = build_arrays(network, weights, unary_features=True)
+    notes: list[str] = []
+    for name in _candidates(solver, arrays):
+        if name == "walksat":
+            walk = max_walksat(arrays, np.random.default_rng(seed), max_flips, restarts, noise, clock, progress)
+            if walk.n_broken_hard:
+                raise contradiction(network, f"MaxWalkSAT found no world that obeys the hard rules in {walk.flips:,} "
+                                    f"flips: the best breaks {walk.n_broken_hard:,} of their groundings")
+            late = f", stopped after {clock.seconds} s" if walk.is_late else ""
+            notes.append(f"MaxWalkSAT: {walk.flips:,} flips in {walk.seconds:.2g} s{late}")
+            # where nothing is broken nothing can be better
+            return _best(arrays, weights, walk.values, name, walk.n_broken == 0, notes)
+        progress(name, 0, 1)
+        left = clock.left()
+        if solver == "auto":
+            left = PROOF_SECONDS if left is None else min(left, PROOF_SECONDS)
+        values, is_proven = (solve_ilp if name == "ilp" else solve_maxsat)(arrays, left)
+        progress(name, 1, 1)
+        if values is not None:
+            return _best(arrays, weights, values, name, is_proven, notes)
+        notes.append(f"{name} found no world in {left:g} s")
+    raise LogicMPError(notes[-1], "give it more time, or use solver='walksat'")
+
+
+def _candidates(solver: str, arrays: GroundArrays) -> list[str]:
+    if solver != "auto":
+        return [solver]
+    has = {name: importlib.util.find_spec(module) is not None for name, module in (
+        ("ilp", "scipy"), ("maxsat", "pysat"))}
+    exact = next((name for name in ("ilp", "maxsat") if has[name]), None)
+    return [*([exact] if exact and arrays.n_features <= MAX_PROVEN else []), "walksat"]
+
+
+def _best(arrays: GroundArrays, weights: np.ndarray | None, values: np.ndarray, solver: str, is_proven: bool,
+          notes: list[str]) -> Best:
+    network = arrays.network
+    holds = features_holding(network, values)
+    assert not holds[network.param == HARD].any(), f"{solver} gave a world that breaks a hard rule"
+    weights = network.weights if weights is None else weights
+    soft = network.param != HARD
+    counts = network.base.copy()
+    np.subtract.at(counts, network.param[soft], network.share[soft] * holds[soft])
+    score = float(weights @ counts + network.potentials[network.starts[:-1] + values].sum())
+    n_broken = int((holds & soft & (np.append(weights, 0.0)[network.param] > 0)).sum())
+    how = "proven to be the best" if is_proven else "not proven to be the best"
+    notes = [*notes, f"{solver}: {how}, log-weight {score:.9g}; it breaks {n_broken:,} groundings of rules with "
+             "positive weights, and no hard one"]
+    return Best(values, solver, is_proven, score, n_broken, notes)
+
+
+def features_holding(network: Network, values: np.ndarray) -> np.ndarray:
+    """For each feature whether it holds in a world."""
+    holds = np.ones(network.n_features, dtype=bool)
+    owner = np.repeat(np.arange(network.n_features), np.diff(network.begins))
+    for chosen in np.unique(network.set).tolist():
+        at = np.flatnonzero(network.set == chosen)
+        false = ~np.isin(values[network.var[at]], list(network.sets.members[chosen]))
+        holds[owner[at[false]]] = False
+    return holds
+
+
+@dataclass
+class Map(Method):
+    """The most probable world; each answer is 0 or 1.
+
+    Args:
+        solver: "walksat", "maxsat" (exact, python-sat), "ilp" (exact, SciPy) or "auto".
+        max_flips: of MaxWalkSAT, all restarts together.
+        restarts: of MaxWalkSAT.
+        noise: the share of MaxWalkSAT's moves that are random.
+        max_groundings: groundings that the evidence may leave open.
+    """
+
+    name: ClassVar[str] = "map"
+    solver: str = "auto"
+    max_flips: int = 10_000_000
+    restarts: int = 10
+    noise: float = 0.3
+    max_groundings: int = MAX_GROUNDINGS
+
+    def solve(self, problem: Problem) -> Solution:
+        clock = Clock(self.max_seconds)
+        network = problem.network(self.max_groundings)
+        best = best_world(network, solver=self.solver, seed=problem.seed, max_flips=self.max_flips,
+                          restarts=self.restarts, noise=self.noise, clock=clock, progress=problem.progress)
+        expected = network.base.copy()
+        soft = network.param != HARD
+        np.subtract.at(expected, network.param[soft],
+                       network.share[soft] * features_holding(network, best.values)[soft])
+        formulas = [np.where(odds > 0, np.inf, -np.inf) for odds in odds_of_counts(network, expected)]
+        return Solution(odds_of_values(network, one_each(network, best.values)), formulas, notes=best.notes)

@@ -1,0 +1,140 @@
+"""The most probable world as a MaxSAT problem and as an integer program, for solvers that prove what they find.
+
+Stage: ground -> **infer**; used by map, and by the samplers where hard rules are difficult.
+
+    a variable with values a, b, c       one proposition for each, exactly one of which is true
+    2 Smokes(A) => Cancer(A)             MaxSAT: the soft clause !s v c, of weight 2
+                                         ILP: minimize 2 y, where  y >= s + (1 - c) - 1
+
+A rule with a negative weight is better false than true: y implies each literal of what breaks it, and earns the weight.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+
+from ...limits import need
+from ..moves.arrays import GroundArrays, contradiction
+
+# MaxSAT counts in whole numbers: the largest weight is this many
+SCALE = 10**9
+
+
+class Propositions:
+    """The numbers of a SAT solver for the values of a network's variables."""
+
+    def __init__(self, arrays: GroundArrays):
+        self.arrays = arrays
+        g = arrays.ground
+        self.starts, self.cards = g.starts.tolist(), np.diff(g.starts).tolist()
+        # by set: the values inside it, and those outside
+        self.inside = [sorted(members) for members in arrays.network.sets.members]
+        self.outside = [sorted(set(range(card)) - members) for card, members in zip(
+            arrays.network.sets.cards, arrays.network.sets.members, strict=True)]
+        self.n = int(g.starts[-1])
+
+    def value(self, v: int, x: int) -> int:
+        """The literal that says that a variable has a value; one proposition is enough for two values."""
+        place: int = self.starts[v] + 1
+        return place + x if self.cards[v] != 2 else place if x else -place
+
+    def clause(self, v: int, chosen: int, inside: bool) -> list[int]:
+        """A variable's value is inside a set, or outside."""
+        return [self.value(v, x) for x in (self.inside if inside else self.outside)[chosen]]
+
+    def literals(self, f: int) -> Iterator[tuple[int, int]]:
+        g = self.arrays.ground
+        span = slice(g.begins[f], g.begins[f + 1])
+        return zip(g.var[span].tolist(), g.set[span].tolist(), strict=True)
+
+    def not_holding(self, f: int) -> list[int]:
+        """The clause that says that a feature does not hold."""
+        return [p for v, chosen in self.literals(f) for p in self.clause(v, chosen, inside=False)]
+
+    def hard_clauses(self) -> Iterator[list[int]]:
+        """One value for each variable, none that is impossible, and the hard rules."""
+        domain = self.arrays.domain.tolist()
+        for v, card in enumerate(self.cards):
+            for x in range(card):
+                if not domain[self.starts[v] + x]:
+                    yield [-self.value(v, x)]
+            if card != 2:
+                yield [self.value(v, x) for x in range(card)]
+                yield from ([-self.value(v, x), -self.value(v, y)] for x in range(card) for y in range(x))
+        for f in np.flatnonzero(self.arrays.is_hard).tolist():
+            yield self.not_holding(f)
+
+    def world(self, model: list[int]) -> np.ndarray:
+        """The values of all variables in a model of the clauses."""
+        is_true = {p for p in model if p > 0}
+        return np.array([next((x for x in range(card - 1, 0, -1) if self.value(v, x) in is_true), 0)
+                         for v, card in enumerate(self.cards)], dtype=np.int32)
+
+
+def hard_world(arrays: GroundArrays) -> np.ndarray | None:
+    """A world that obeys the hard rules, by a SAT solver; None if there is none."""
+    from pysat.solvers import Cadical153
+
+    propositions = Propositions(arrays)
+    with Cadical153(bootstrap_with=propositions.hard_clauses()) as solver:
+        return propositions.world(solver.get_model()) if solver.solve() else None
+
+
+def solve_maxsat(arrays: GroundArrays, seconds: float | None) -> tuple[np.ndarray | None, bool]:
+    """The best world, proven, by RC2; None if the time was too short.
+
+    Args:
+        arrays: with soft evidence as features.
+    """
+    need("pysat", "map", "solver 'maxsat'")
+    from pysat.examples.rc2 import RC2Stratified
+    from pysat.formula import WCNF
+
+    # RC2 fails where nothing is soft
+    if not arrays.log_weight.any():
+        found = hard_world(arrays)
+        if found is None:
+            raise contradiction(arrays.network)
+        return found, True
+    propositions = Propositions(arrays)
+    formula = WCNF()
+    for clause in propositions.hard_clauses():
+        formula.append(clause)
+    top = float(np.abs(arrays.log_weight).max(initial=0)) or 1.0
+    n = propositions.n
+    for f in np.flatnonzero(arrays.log_weight).tolist():
+        w = float(arrays.log_weight[f])
+        units = max(1, round(abs(w) / top * SCALE))
+        if w < 0:
+            formula.append(propositions.not_holding(f), weight=units)
+            continue
+        n += 1
+        for v, chosen in propositions.literals(f):
+            formula.append([-n, *propositions.clause(v, chosen, inside=True)])
+        formula.append([n], weight=units)
+    with RC2Stratified(formula, solver="g4") as solver:
+        ended, is_late = threading.Event(), threading.Event()
+
+        def interrupt() -> None:
+            # again and again: RC2 forgets an interruption that comes between two of its calls, and its own mark of one
+            ended.wait(seconds)
+            while not ended.is_set():
+                is_late.set()
+                solver.interrupt()
+                ended.wait(0.05)
+
+        watcher = threading.Thread(target=interrupt, daemon=True)
+        watcher.start()
+        try:
+            model = solver.compute(expect_interrupt=True)
+        finally:
+            ended.set()
+            watcher.join()
+    if model is None and is_late.is_set():
+        return None, False
+    if model is None:
+        raise contradiction(arrays.network)
+    return propositions.world(model), True

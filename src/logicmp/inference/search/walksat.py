@@ -1,0 +1,78 @@
+"""MaxWalkSAT: mend broken rules one by one, and remember the best world met on the way.
+
+Stage: ground -> **infer**; used by map.  Kautz, Selman and Jiang 1997.
+
+    a broken grounding is chosen at random; one of its atoms is changed: any, or the one that costs least
+
+Clauses are features to be avoided (or, for negative weights, to be reached); the loop itself is `loops.walk`.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...limits import Clock, Progress, need
+from ..moves.arrays import GroundArrays
+
+# moves between two looks at the clock, at first
+FIRST_CHUNK = 10_000
+CHUNK_SECONDS = 0.1
+# moves that are repeated rather than a world copied
+TRAIL = 4096
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The best world of a search."""
+
+    values: np.ndarray
+    # features that it breaks, and the hard ones of them
+    n_broken: int
+    n_broken_hard: int
+    flips: int
+    seconds: float
+    is_late: bool
+
+
+def max_walksat(arrays: GroundArrays, rng: np.random.Generator, max_flips: int, restarts: int, noise: float,
+                clock: Clock, progress: Progress) -> Walk:
+    """The world of lowest cost that a search with restarts finds.
+
+    Args:
+        arrays: with soft evidence as features.
+        max_flips: of all restarts together.
+        noise: the share of moves that are random.
+    """
+    need("numba", "sampling", "MaxWalkSAT")
+    from ..moves import loops
+
+    # one hard rule counts more than all soft ones
+    weight = np.where(arrays.is_hard, np.abs(arrays.log_weight).sum() + 1, -arrays.log_weight)
+    state = arrays.new_state(weight, np.sign(weight))
+    best, best_score = np.zeros_like(state.values), np.inf
+    trail = np.zeros((TRAIL, 2), dtype=np.int32)
+    done, chunk, start = 0, FIRST_CHUNK, time.monotonic()
+    for restart in range(restarts):
+        arrays.random_world(state, rng)
+        goal = max_flips * (restart + 1) // restarts
+        while True:
+            before = time.monotonic()
+            flips, best_score = loops.walk(arrays.ground, state, arrays.domain, best, best_score,
+                                           min(chunk, goal - done), noise, trail, rng)
+            done += flips
+            if time.monotonic() - before < CHUNK_SECONDS / 2:
+                chunk *= 2
+            progress("MaxWalkSAT", done, max_flips)
+            if state.n_broken[0] == 0 or done >= goal or clock.is_over():
+                break
+        if state.n_broken[0] == 0 or clock.is_over():
+            break
+    # the search remembers moves, not what followed them
+    state.values[:] = best
+    arrays.follow(state)
+    n_broken_hard = int(arrays.is_hard[state.broken[: state.n_broken[0]]].sum())
+    return Walk(state.values.copy(), int(state.n_broken[0]), n_broken_hard, done, time.monotonic() - start,
+                clock.is_over())

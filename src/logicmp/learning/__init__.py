@@ -1,0 +1,1 @@
+"""Rule weights from data.  Room: execute, inference -> **learning** -> cli."""

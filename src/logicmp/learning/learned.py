@@ -1,0 +1,201 @@
+"""What was learned: weights, how it went, and all of it as an .mln file.
+
+Stage: **learn** -> text.
+
+    // pseudo-likelihood, exact semantics
+    // log pseudo-likelihood: -4.159 before, -2.253 after 4 iterations (converged)
+
+    // Smokes(x) => Cancer(x)
+    1.09861 Smokes(x) => Cancer(x)
+
+Nothing in it changes from run to run: the same rules and data give the same file.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..files import write_whole
+from ..parse.load import parse_theory
+from ..parse.syntax import And, Constant, Equal, Formula, Implies, Variable, atoms, free_variables, put_constants, terms
+from ..parse.theory import Rule, Theory
+from .checkpoint import Standing
+from .objectives import Objective
+from .parameters import Parameters
+
+
+def split_rule(rule: Rule, weights: Tensor, theory: Theory) -> list[Rule]:
+    """One rule for each combination of constants of its `+` variables, each with its own weight.
+
+    >>> import torch
+    >>> from logicmp import parse_theory
+    >>> theory = parse_theory("t = {A, B}\\nP(t)\\nQ(t)\\nP(+x) ^ Q(y) => P(y)")
+    >>> for found in split_rule(theory.rules[0], torch.tensor([0.5, -2.0]), theory):
+    ...     print(found)
+    0.5 P(A) ^ Q(y) => P(y)
+    -2 P(B) ^ Q(y) => P(y)
+    """
+    marked = {name: theory.type[rule.variables[name]].constants for name in rule.per_constant}
+    found = []
+    for places in itertools.product(*(range(len(constants)) for constants in marked.values())):
+        formula = _put(rule.formula, dict(zip(marked, places, strict=True)), theory)
+        if formula is not None:
+            found.append(replace(rule, formula=formula, weight=round(float(weights[places]), 6) + 0.0))
+    return found
+
+
+def _put(formula: Formula, chosen: Mapping[str, int], theory: Theory) -> Formula | None:
+    """The formula with constants for variables; None if an offset leads out of the type."""
+    plain = put_constants(formula, {}, {})
+    try:
+        found = put_constants(formula, chosen, {t.name: t.constants for t in theory.types})
+    except IndexError:
+        return None
+    names = {term.name for leaf in atoms(formula) if isinstance(leaf, Equal)
+             for term in terms(leaf) if isinstance(term, Variable)}
+    if not names & set(chosen) and len(set(atoms(found))) == len(set(atoms(plain))):
+        return found
+    # an equality of two constants cannot be written, and where two atoms become one the formula has other clauses,
+    # among which Alchemy divides the weight: the rule is held to its constants by a premise instead
+    types = free_variables(formula)
+    held = tuple(Equal(Variable(name, types[name]), Constant(theory.type[types[name]].constants[place]))
+                 for name, place in chosen.items())
+    return Implies(held[0] if len(held) == 1 else And(held), plain)
+
+
+# counts below this are no grounding at all, but rounding
+NONE = 1e-6
+
+
+@dataclass(frozen=True)
+class Report:
+    """How learning went."""
+
+    method: str
+    # what `before` and `after` measure, without the prior
+    measure: str
+    semantics: str
+    query: tuple[str, ...]
+    databases: tuple[str, ...]
+    held_out: tuple[str, ...]
+    prior_std: float
+    n_weights: int
+    iterations: int
+    # the iteration whose weights these are
+    kept: int
+    ended: str
+    before: float
+    after: float
+    # the same for the held-out databases
+    held_out_before: float | None
+    held_out_after: float | None
+    # what the user should know about single rules
+    notes: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def __str__(self) -> str:
+        of = f" of {', '.join(self.query)}" if self.query else ""
+        lines = [f"{self.method}{of}, {self.semantics} semantics; weights learned: {self.n_weights}",
+                 f"databases: {_listed(self.databases)}",
+                 f"{self.measure}: {self.before:.6g} before, {self.after:.6g} after {self.iterations} iterations "
+                 f"({self.ended})"]
+        if self.held_out:
+            lines += [f"held out: {_listed(self.held_out)}",
+                      f"on held-out data: {self.held_out_before:.6g} before, {self.held_out_after:.6g} after; "
+                      f"the weights are those of iteration {self.kept}"]
+        lines += [f"Gaussian prior: mean 0, standard deviation {self.prior_std:g}"]
+        return "\n".join([*lines, *self.notes])
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Names for people: a hundred databases need not all be read."""
+    more = f", ... ({len(names)} in all)" if len(names) > 8 else ""
+    return ", ".join(names[:8]) + more
+
+
+@dataclass(frozen=True)
+class Learned:
+    """The theory as it was given, its weights, and how they came about."""
+
+    theory: Theory
+    # the theory with the constants that rules with `+x` have weights for
+    shared: Theory
+    # for each rule a number, or one axis for each `+x`; hard rules have the weight they acted with
+    weights: tuple[Tensor, ...]
+    # the rules that were learned, by index
+    learned: tuple[int, ...]
+    report: Report
+
+    def rules(self, f: int) -> list[Rule]:
+        """Rule f with its weight, one rule for each constant if it has `+x`; one that was not learned as it was."""
+        rule = self.theory.rules[f]
+        if f not in self.learned:
+            return [rule]
+        if rule.per_constant:
+            return split_rule(rule, self.weights[f], self.shared)
+        return [replace(rule, weight=round(float(self.weights[f]), 6) + 0.0)]
+
+    def to_theory(self) -> Theory:
+        """The theory with weights, ready for inference."""
+        return parse_theory(str(self), "<learned>")
+
+    def save(self, path: str | Path) -> None:
+        """Write the .mln file, whole or not at all."""
+        write_whole(Path(path), str(self))
+
+    def __str__(self) -> str:
+        blocks = ["".join(f"// {line}\n" for line in str(self.report).splitlines()),
+                  str(replace(self.theory, rules=()))]
+        for f, rule in enumerate(self.theory.rules):
+            blocks.append("".join(f"{line}\n" for line in [f"// {rule}", *map(str, self.rules(f))]))
+        return "\n".join(blocks)
+
+
+def build_report(parameters: Parameters, standing: Standing, training: Sequence[Objective], *, databases: Sequence[str],
+                 held_out: Sequence[str], measured: Sequence[Sequence[float]], **details: Any) -> Report:
+    """Put together what is known of a run that has ended.
+
+    Args:
+        measured: before and after, for the training databases and for the held-out ones.
+        details: the fields of `Report` that are as they were given.
+    """
+    (before, after), (held_out_before, held_out_after) = measured
+    return Report(
+        databases=tuple(databases), held_out=tuple(held_out), n_weights=len(standing.best),
+        iterations=standing.iteration, kept=standing.best_iteration, before=before, after=after,
+        held_out_before=held_out_before if held_out else None, held_out_after=held_out_after if held_out else None,
+        notes=tuple(_notes(parameters, standing, training)), **details)
+
+
+def _notes(parameters: Parameters, standing: Standing, training: Sequence[Objective]) -> list[str]:
+    """Rules that the data never decides, and hard rules that the data breaks."""
+    weights = parameters.split(standing.best)
+    counts = [objective.counts(weights) for objective in training]
+    notes = []
+    for f, rule in enumerate(parameters.theory.rules):
+        is_false, is_true = (torch.stack([found[f][k] for found in counts]).sum(0) for k in (0, 1))
+        place = f"line {rule.span.line}" if rule.span is not None else str(rule)
+        if rule.is_hard and is_false > NONE:
+            notes.append(f"{place}: this hard rule is violated in the data, groundings: {float(is_false):g}")
+        if f in parameters.learned:
+            for what, where in (("violated", is_false), ("true", is_true)):
+                n = int((where < NONE).sum())
+                if n:
+                    count = f" for {n} of {where.numel()} constants" if where.dim() else ""
+                    notes.append(f"{place}: never {what} in the data{count}: the weight is held by the prior only")
+    return notes
+
+
+def as_table(learned: Learned) -> list[Mapping[str, Any]]:
+    """The learned weights for programs: one entry for each line of the .mln file."""
+    return [{"line": rule.span.line if rule.span else None, "rule": str(rule.formula), "weight": rule.weight}
+            for f in learned.learned for rule in learned.rules(f)]

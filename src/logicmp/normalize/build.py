@@ -1,0 +1,164 @@
+"""A checked theory to its exact normal form.
+
+Stage: parse -> **normalize** -> plan.  Paper: Eq. 1-3, Theorems 1 and 2.
+
+    exact     not-f as a disjoint sum of products, atoms that meet resolved: V is Eq. 1's count, to the letter
+    paper     a sum over the clauses of f, each with the whole weight, meeting atoms taken as independent (Eq. 4-5)
+    alchemy   a sum over the clauses of f, the weight divided among them, each clause exact
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ..errors import CostError, LogicMPError
+from ..parse.syntax import And, Constant, Exists, Formula, Not, Or, children, free_variables
+from ..parse.theory import Rule, Theory
+from .clauses import is_clause, to_clauses
+from .cubes import Cube, NormalForm, NormalRule, Range, Signed, Var, collect
+from .expand import Expander, multiply, rename_apart, variable_ranges, write_out
+from .meet import MeetError, Resolver
+
+SEMANTICS = ("exact", "paper", "alchemy")
+MAX_CUBES = 512
+
+
+def normalize_theory(theory: Theory, semantics: str = "exact", sizes: Mapping[str, int] | None = None,
+              max_cubes: int = MAX_CUBES) -> NormalForm:
+    """Every rule as signed cubes whose sum is its expected number of violations.
+
+    >>> from logicmp import parse_theory
+    >>> print(normalize_theory(parse_theory("2 C(a,b) ^ C(b,c) => C(a,c)")), end="")
+    2 C(a, b) ^ C(b, c) => C(a, c)
+      + C(a,b) C(b,c) !C(a,c) [b!=c] [a!=b]
+
+    Args:
+        sizes: the number of constants of each type; only a quantifier that has to be written out needs them.
+        max_cubes: refuse a rule that needs more products than this.
+    """
+    if semantics not in SEMANTICS:
+        raise LogicMPError(f"unknown semantics {semantics!r}", f"known: {', '.join(SEMANTICS)}")
+    normalizer = _Normalizer(theory, semantics, theory.with_sizes(sizes or {}), max_cubes)
+    rules = tuple(normalizer.rule(rule) for rule in theory.rules)
+    return NormalForm(theory, semantics, rules, normalizer.is_sized)
+
+
+def counted_formulas(rule: Rule, semantics: str, max_clauses: int = MAX_CUBES
+                     ) -> list[tuple[Formula, float, tuple[Range, ...]]]:
+    """What is counted for a rule: the formula itself or its clauses, each with its share of the weight.
+
+    The ranges are those of the variables that are summed over; every formula is renamed apart.
+    """
+    formula = rename_apart(rule.formula)
+    if _is_whole(rule, semantics):
+        return [(formula, 1.0, _free(rule, formula))]
+    clauses = [rename_apart(Or(clause)) for clause in to_clauses(replace(rule, formula=formula), max_clauses)]
+    # a hard clause is as hard as the rule it came from
+    share = 1 / len(clauses) if semantics == "alchemy" and clauses and not rule.is_hard else 1.0
+    return [(clause, share, _free(rule, clause)) for clause in clauses]
+
+
+def _is_whole(rule: Rule, semantics: str) -> bool:
+    """Whether the formula is counted as it stands, and not its clauses."""
+    return semantics == "exact" or (rule.indivisible and not is_clause(rename_apart(rule.formula)))
+
+
+def _free(rule: Rule, formula: Formula) -> tuple[Range, ...]:
+    """The variables that are summed over: those of the formula, and those that have weights of their own."""
+    found = variable_ranges(formula)
+    free = {name: found[name] for name in free_variables(formula)}
+    for name in rule.per_constant:
+        free.setdefault(name, Range(name, rule.variables[name]))
+    return tuple(free.values())
+
+
+class _Normalizer:
+    def __init__(self, theory: Theory, semantics: str, sizes: Mapping[str, int], max_cubes: int):
+        self.theory = theory
+        self.semantics = semantics
+        self.sizes = sizes
+        self.max_cubes = max_cubes
+        self.is_sized = False
+
+    def rule(self, rule: Rule) -> NormalRule:
+        parts = counted_formulas(rule, self.semantics, self.max_cubes)
+        one = self._paper if self.semantics == "paper" and not _is_whole(rule, self.semantics) else self._exact
+        terms = collect(term for formula, _, _ in parts for term in one(rule, formula))
+        n_clauses = round(1 / parts[0][1]) if parts else 1
+        return NormalRule(rule, terms, n_clauses, tuple(free for _, _, free in parts))
+
+    def _exact(self, rule: Rule, formula: Formula) -> tuple[Signed, ...]:
+        """Expand, then resolve what meets; a quantifier under which that fails is written out, and all begins anew."""
+        free = _free(rule, formula)
+        weight_at = tuple(Var(name) for name in rule.per_constant)
+        theory = self.theory
+        while True:
+            ranges = {**variable_ranges(formula), **{v.name: v for v in free}}
+            expander = Expander(theory, rule, ranges, self.max_cubes)
+            resolver = Resolver(theory, rule, self.max_cubes)
+            try:
+                return collect(
+                    (coefficient * c, settled) for coefficient, cube in self._violations(expander, formula)
+                    for c, settled in resolver.settle(Cube((*free, *cube.variables), cube.factors, weight_at)))
+            except MeetError as error:
+                theory, formula = self._write_out(theory, rule, formula, ranges[error.variable])
+
+    def _violations(self, expander: Expander, formula: Formula) -> list[Signed]:
+        """not-f, or 1 - f where that has fewer products."""
+        try:
+            violated = expander.expand(Not(formula))
+        except CostError:
+            violated = None
+        if violated is not None and len(violated) < 2:
+            return violated
+        try:
+            satisfied = expander.expand(formula)
+        except CostError:
+            if violated is None:
+                raise
+            return violated
+        if violated is not None and len(violated) <= len(satisfied):
+            return violated
+        return [(1, Cube((), ())), *((-coefficient, cube) for coefficient, cube in satisfied)]
+
+    def _write_out(self, theory: Theory, rule: Rule, formula: Formula, over: Range) -> tuple[Theory, Formula]:
+        """Replace a quantifier by a disjunction over all constants; the unnamed ones get names for it."""
+        why = f"a quantifier over {over.type!r} must be written out here, because atoms meet below it, "
+        size = self.sizes[over.type]
+        if size == 0:
+            raise CostError(f"{why}but {over.type!r} has no constants yet", rule.span,
+                            f"declare them ({over.type} = {{A, B, C}}) or give sizes")
+        if size > self.max_cubes:
+            raise CostError(f"{why}and {over.type!r} has {size} constants (limit {self.max_cubes})", rule.span,
+                            "split the rule so that no atom can stand under the quantifier twice, or raise max_cubes")
+        self.is_sized = True
+        named = theory.type[over.type].constants
+        # no text can hold such a name, so that none of the user's is taken
+        theory = theory.with_constants({over.type: tuple(f"\0{k}" for k in range(len(named), size))})
+        values = [Constant(name, over.type) for name in theory.type[over.type].constants]
+        return theory, rename_apart(write_out(formula, over.name, values, over))
+
+    def _paper(self, rule: Rule, clause: Formula) -> tuple[Signed, ...]:
+        """One product over the literals of a clause as they stand, coincidences ignored (Eq. 4)."""
+        weight_at = tuple(Var(name) for name in rule.per_constant)
+        terms: list[Signed] = [(1, Cube(_free(rule, clause), ()))]
+        for part in children(clause):
+            terms = multiply(terms, self._false(rule, part, clause))
+        resolver = Resolver(self.theory, rule, self.max_cubes)
+        equated = ((c, resolver.eliminate_equalities(replace(cube, weight_at=weight_at))) for c, cube in terms)
+        return tuple((c, cube) for c, cube in equated if cube is not None)
+
+    def _false(self, rule: Rule, part: Formula, clause: Formula) -> list[Signed]:
+        """The probability that one literal of a clause, or one quantified part, is false; exact within the part."""
+        theory = self.theory
+        while True:
+            ranges = {**variable_ranges(part), **{v.name: v for v in _free(rule, clause)}}
+            cubes = Expander(theory, rule, ranges, self.max_cubes).expand(Not(part))
+            if not isinstance(part, (Exists, And, Or)):
+                return cubes
+            resolver = Resolver(theory, rule, self.max_cubes)
+            try:
+                return [(c * k, settled) for c, cube in cubes for k, settled in resolver.settle(cube)]
+            except MeetError as error:
+                theory, part = self._write_out(theory, rule, part, ranges[error.variable])

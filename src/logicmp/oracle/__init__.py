@@ -1,0 +1,13 @@
+"""Slow and obvious inference from Eq. 1-3, which tests compare every fast path with.
+
+Room: errors, parse -> **oracle**. It imports nothing of the pipeline.
+"""
+
+from .cnf import SEMANTICS, clauses
+from .mean_field import elbo, expected_violations, mean_field_step
+from .worlds import count_models, exact_marginals, log_partition
+
+__all__ = [
+    "SEMANTICS", "clauses", "count_models", "elbo", "exact_marginals", "expected_violations", "log_partition",
+    "mean_field_step",
+]

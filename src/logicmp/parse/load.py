@@ -1,0 +1,88 @@
+"""Files, includes and folders: from a path to a theory.
+
+Stage: files -> **parse**.
+
+    load_theory("smoking.mln")            an .mln file of Alchemy, Tuffy or pracmln
+    load_theory("uw_cse/ai")              a folder of ExpressGNN with `predicates`, `rules` and `facts`
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..errors import LogicMPError, RuleError, Source
+from ..files import read_source, read_stdin
+from .grammar import Include, Statement
+from .reader import read_statements
+from .resolve import resolve
+from .theory import Theory
+
+GRAMMARS = ("auto", "standard", "prac")
+
+
+def parse_theory(text: str, name: str = "<text>", grammar: str = "auto") -> Theory:
+    """Parse and check a theory given as text.
+
+    >>> print(parse_theory("2 Smokes(x) => Cancer(x)"), end="")
+    Smokes(thing)
+    Cancer(thing)
+    <BLANKLINE>
+    2 Smokes(x) => Cancer(x)
+
+    Args:
+        text: the theory; `#include` is looked up from the current folder.
+        name: what errors call the text.
+        grammar: "standard" (lower-case variables), "prac" (`?x` variables), or "auto".
+    """
+    _check_grammar(grammar)
+    return resolve(_expand(Source(name, text), Path(), grammar, ()))
+
+
+def _check_grammar(grammar: str) -> None:
+    if grammar not in GRAMMARS:
+        raise LogicMPError(f"unknown grammar {grammar!r}", f"known: {', '.join(GRAMMARS)}")
+
+
+def load_theory(paths: str | Path | Sequence[str | Path], grammar: str = "auto") -> Theory:
+    """Read a theory from a file, from `-` (standard input), from a folder of ExpressGNN, or from several of them."""
+    _check_grammar(grammar)
+    paths = [paths] if isinstance(paths, (str, Path)) else paths
+    return resolve([statement for path in paths for statement in _statements(path, grammar)])
+
+
+def _statements(path: str | Path, grammar: str) -> list[Statement | Include]:
+    if str(path) == "-":
+        return _expand(read_stdin("a theory is plain text in UTF-8"), Path(), grammar, ())
+    # os.path, because Path.is_dir raises what it does not expect, such as a name that is too long
+    if os.path.isdir(path):
+        return _folder(Path(path))
+    path = Path(path)
+    return _expand(read_source(path), path.parent, grammar, (path.resolve(),))
+
+
+def _expand(source: Source, folder: Path, grammar: str, open_files: tuple[Path, ...]) -> list[Statement | Include]:
+    """The statements of a text with every include replaced by the file's own statements."""
+    statements: list[Statement | Include] = []
+    for statement in read_statements(source, grammar):
+        if not isinstance(statement, Include):
+            statements.append(statement)
+            continue
+        path = folder / statement.path
+        included = read_source(path, statement.span)
+        resolved = path.resolve()
+        if resolved in open_files:
+            chain = " -> ".join(p.name for p in (*open_files[open_files.index(resolved) :], resolved))
+            raise RuleError(f"the file includes itself: {chain}", statement.span)
+        statements += _expand(included, path.parent, grammar, (*open_files, resolved))
+    return statements
+
+
+def _folder(folder: Path) -> list[Statement | Include]:
+    missing = [name for name in ("predicates", "rules") if not (folder / name).is_file()]
+    if missing:
+        raise LogicMPError(f"the folder {str(folder)!r} has no file {missing[0]!r}",
+                           "a folder holds 'predicates' and 'rules', as ExpressGNN writes them; or give an .mln file")
+    return [statement for name in ("predicates", "rules")
+            for statement in _expand(read_source(folder / name), folder, "standard", ())]

@@ -1,0 +1,1 @@
+"""Random theories, random models and batteries of tests, for tests and benchmarks."""

@@ -1,0 +1,203 @@
+"""Belief propagation: exact on trees, honest about loops, and finite whatever is hard."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from logicmp import LogicMPError, infer, load_facts, load_theory, parse_facts, parse_theory
+from logicmp.facts.world import build_world
+from logicmp.ground.build import build_network
+from logicmp.ground.join import number_rows
+from logicmp.ground.propagate import propagate
+from logicmp.inference.bp.graph import build_graph
+from logicmp.inference.bp.messages import log_both, log_cost, log_sums_of_others
+from logicmp.testing.method_battery import FACTS, SMOKERS, MethodBattery
+
+
+class TestBeliefPropagation(MethodBattery):
+    method, tolerance = "bp", 1e-6
+
+
+@given(st.integers(0, 2**32), st.integers(0, 30))
+def test_equal_rows_get_equal_numbers_in_the_order_of_their_values(seed: int, n: int) -> None:
+    rng = np.random.default_rng(seed)
+    kinds = [rng.integers(-3, 4, n), rng.integers(0, 2, n).astype(bool), rng.choice([0.5, -np.inf, 2.0], n),
+             rng.choice(rng.integers(2**64, size=4, dtype=np.uint64), n), rng.choice([-2**62, 0, 2**62], n)]
+    columns = [kinds[k] for k in rng.integers(len(kinds), size=rng.integers(1, 6))]
+    rows = list(zip(*(column.tolist() for column in columns), strict=True))
+    known = sorted(set(rows))
+    assert number_rows(*columns).tolist() == [known.index(row) for row in rows]
+
+
+def random_tree(rng: random.Random, n: int) -> str:
+    """A theory whose factors form a tree: each rule joins one variable that is there with one or two new ones."""
+    lines, rules = ["p = {A}"], []
+
+    def add() -> str:
+        name = f"V{len(lines)}"
+        is_binary = rng.random() < 0.5
+        lines.append(f"{name}(p)" if is_binary else f"{name}(p) in {{K, L, M}}")
+        rules.append(f"{rng.uniform(-2, 2):.3f} {literal(name, is_binary)}")
+        known.append((name, is_binary))
+        return literal(*known[-1])
+
+    def literal(name: str, is_binary: bool) -> str:
+        labels = f" in {{{', '.join(rng.sample('KLM', rng.choice((1, 1, 2))))}}}"
+        return rng.choice(("", "!")) + f"{name}(A)" + ("" if is_binary else labels)
+
+    known: list[tuple[str, bool]] = []
+    add()
+    while len(known) < n:
+        parts = [literal(*rng.choice(known)), add(), *([add()] if rng.random() < 0.3 else [])]
+        rng.shuffle(parts)
+        formula = parts[0]
+        for part in parts[1:]:
+            formula = f"({formula} {rng.choice(('v', '=>', '<=>', '^'))} {part})"
+        # a hard rule that leaves the tree possible: one disjunction cannot be broken by the others
+        rules.append(f"{' v '.join(parts)}." if rng.random() < 0.15 else f"{rng.uniform(-3, 3):.3f} {formula}")
+    return "\n".join(lines + rules)
+
+
+@settings(max_examples=100, deadline=None)
+@given(seed=st.integers(0, 2**32), n=st.integers(1, 25))
+def test_a_tree_is_exact_and_so_is_its_partition_function(seed: int, n: int) -> None:
+    theory = random_tree(random.Random(seed), n)
+    names = ", ".join(p.name for p in parse_theory(theory).predicates)
+    try:
+        want = infer(theory, query=names, method="exact")
+    except LogicMPError:
+        return
+    got = infer(theory, query=names, method="bp", damping=0.0, tolerance=1e-12)
+    np.testing.assert_allclose(got.probabilities, want.probabilities, atol=1e-6)
+    assert want.log_partition is not None
+    bethe = float(got.notes[-1].removeprefix("Bethe log Z = "))
+    assert bethe == pytest.approx(want.log_partition, rel=1e-5, abs=1e-5)
+
+
+@pytest.mark.parametrize("case", [
+    "alarm_kreator_q1", "alarm_noisyor_q2", "alchemy_asthma", "hmm_pos_tags", "precedence_and_or", "rockit_minimal",
+    "smoke_logicmp_owa", "smokers_pracmln_test", "tuffy_smoke", "tweety_conj_q1"])
+def test_published_cases_without_a_loop_are_met_to_a_millionth(data: Path, case: str) -> None:
+    folder = data / "mln" / case
+    expected = json.loads((folder / "expected.json").read_text())
+    theory = load_theory(folder / "model.mln", expected["grammar"])
+    got = infer(theory, load_facts(folder / "evidence.db", theory), (folder / "query.txt").read_text(), "bp",
+                world="open", closed=expected["closed_world"])
+    for atom, p in expected["marginals"].items():
+        assert got[atom] == pytest.approx(p, abs=1e-6), atom
+    assert float(got.notes[-1].removeprefix("Bethe log Z = ")) == pytest.approx(expected["log_partition"], rel=1e-5)
+
+
+def test_a_chain_needs_as_many_rounds_as_it_is_long_and_one_to_see_it() -> None:
+    theory = "step = {1, ..., 30}\nS(step)\n2 S(1)\n1.5 S(x) <=> S(x+1)"
+    got, want = (infer(theory, query="S", method=m, **o) for m, o in (("bp", {"damping": 0.0}), ("exact", {})))
+    np.testing.assert_allclose(got.probabilities, want.probabilities, atol=1e-9)
+    assert got.notes[0] == "bp settled after 31 rounds, the last change was 0"
+
+
+def test_a_long_clause_needs_no_table() -> None:
+    people = ", ".join(f"P{i}" for i in range(60))
+    theory = f"p = {{{people}}}\nS(p)\n0.1 S(x)\n3 EXIST x S(x)"
+    got, want = (infer(theory, query="S, EXIST x S(x)", method=m) for m in ("bp", "exact"))
+    np.testing.assert_allclose(got.probabilities[:60], want.probabilities[:60], atol=1e-9)
+
+
+def test_a_quantified_part_is_one_factor() -> None:
+    # as loose hard features, part, F(A,B), F(A,C) would be a loop
+    theory = "p = {A, B, C}\nF(p, p)\nS(p)\n0.4 F(x, y)\n1 S(x)\n2 (EXIST y F(x, y)) => S(x)"
+    got, want = (infer(theory, query="S, F", method=m) for m in ("bp", "exact"))
+    np.testing.assert_allclose(got.probabilities, want.probabilities, atol=1e-7)
+    network = build_network(build_world(parse_facts("", parse_theory(theory))))
+    graph, _ = build_graph(network, propagate(network))
+    assert (graph.products.head_var >= 0).sum() == 3
+    assert len(network.cards) - network.n_own == 3
+
+
+def test_a_formula_over_the_variables_of_a_factor_is_exact_on_a_tree() -> None:
+    theory = "p = {A}\nS(p)\nT(p)\nU(p)\n0.5 S(x)\n2 S(x) => T(x)\n-1 T(x) <=> U(x)"
+    got, want = (infer(theory, query="S(x) ^ T(x), T(x) v !U(x), U(x), !T(x)", method=m) for m in ("bp", "exact"))
+    np.testing.assert_allclose(got.probabilities, want.probabilities, atol=1e-7)
+
+
+@pytest.mark.parametrize("query", [
+    "Smokes(x) ^ Smokes(y)", "EXIST x (Smokes(x) ^ Cancer(x))", "Smokes(x) => Cancer(x)"])
+def test_asking_for_a_formula_changes_no_atom(query: str) -> None:
+    facts = "Friends(Anna, Bob)\nFriends(Bob, Carl)\nFriends(Carl, Anna)"
+    alone = infer(SMOKERS, facts, "Smokes, Cancer", method="bp")
+    both = infer(SMOKERS, facts, f"Smokes, Cancer, {query}", method="bp")
+    np.testing.assert_allclose(both.log_odds[:6], alone.log_odds, atol=1e-6)
+
+
+def test_a_loop_is_an_approximation_that_settles() -> None:
+    facts = "Friends(Anna, Bob)\nFriends(Bob, Carl)\nFriends(Carl, Anna)"
+    got, want = (infer(SMOKERS, facts, "Smokes, Cancer", method=m) for m in ("bp", "exact"))
+    assert "bp settled after" in got.notes[0]
+    assert 1e-6 < np.abs(got.probabilities - want.probabilities).max() < 0.05
+
+
+def test_what_hard_rules_decide_is_certain_and_nothing_else() -> None:
+    theory = "p = {A, B}\nS(p)\nT(p)\nS(A).\nS(x) => T(x).\n800 T(B)"
+    got = infer(theory, query="S, T", method="bp")
+    assert (got["S(A)"], got["T(A)"]) == (1.0, 1.0)
+    assert 0.99 < got["T(B)"] < 1
+    assert got["S(B)"] == pytest.approx(0.5)
+
+
+def test_hard_rules_outweigh_any_weight() -> None:
+    got = infer("p = {A}\nS(p)\nT(p)\n5000 S(x)\n-4000 T(x)\nS(x) => T(x).", query="S, T", method="bp")
+    # both or neither, 1000 apart: beyond the smallest float
+    assert got.log_odds == pytest.approx([708.4, 708.4], abs=0.1)
+
+
+def test_a_contradiction_names_its_rules() -> None:
+    with pytest.raises(LogicMPError) as caught:
+        infer("p = {A}\nS(p)\nT(p)\nS(x).\n!S(x) v T(x).\n!T(x).", query="S", method="bp")
+    assert str(caught.value) == """\
+no world obeys the hard rules and the evidence; these cannot hold together:
+  S(x).
+  !S(x) v T(x).
+  !T(x).
+hint: give one of them a weight, or correct the evidence"""
+
+
+def test_a_run_that_does_not_settle_says_so() -> None:
+    got = infer(SMOKERS, FACTS, "Smokes, Cancer", method="bp", iterations=2)
+    assert got.notes[0].startswith("bp did not settle in 2 rounds: a message still changed by ")
+
+
+def test_a_run_stops_at_its_time_with_what_it_has() -> None:
+    got = infer(SMOKERS, FACTS, "Smokes, Cancer", method="bp", max_seconds=0.0)
+    assert got.notes[0] == "bp was stopped after 0.0 s and 0 rounds of messages, the last change was inf"
+    assert len(got) == 6
+
+
+def test_a_damping_that_stops_everything_is_refused() -> None:
+    with pytest.raises(LogicMPError, match=r"damping=1\.0 cannot be"):
+        infer(SMOKERS, FACTS, "Smokes", method="bp", damping=1.0)
+
+
+def test_progress_is_told_round_by_round() -> None:
+    told: list[tuple[str, int, int]] = []
+    infer(SMOKERS, FACTS, "Smokes", method="bp", progress=lambda *step: told.append(step))
+    assert ("bp", 1, 1000) in told
+
+
+@given(odds=st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=6))
+def test_products_of_probabilities_near_one_keep_their_digits(odds: list[float]) -> None:
+    cost = log_cost(np.array(odds))
+    log_p, log_not = log_both(log_sums_of_others(cost, np.array([0, len(odds)])))
+    assert not np.isnan(log_p).any()
+    for k in range(len(odds)):
+        others = np.array(odds[:k] + odds[k + 1 :])
+        assert log_p[k] == pytest.approx(-np.logaddexp(0, -others).sum(), rel=1e-9, abs=1e-12)
+        # 1 - prod r lies between the largest 1 - r and the sum of all
+        each = -np.logaddexp(0, others)
+        low, high = each.max(initial=-np.inf), np.logaddexp.reduce(each, initial=-np.inf)
+        assert low - 1e-6 <= log_not[k] <= min(high, 0) + 1e-6

@@ -1,0 +1,192 @@
+"""Hinge-loss random fields: the optimum of independent solvers, and the refusal of what is not convex."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import linprog, minimize, nnls
+
+from logicmp import LogicMPError, RuleError, infer, parse_facts, parse_theory
+from logicmp.execute.inputs import world_from_tensors
+from logicmp.facts.world import build_world
+from logicmp.ground.build import build_network
+from logicmp.ground.network import Network
+from logicmp.inference.hlmrf import Feasible, HingeLoss, HingeLossMRF, build_loss, project_simplex
+from logicmp.inference.method import Problem
+from logicmp.testing.method_battery import FACTS, SMOKERS, MethodBattery
+from logicmp.testing.random_models import random_model
+
+# what is convex once weights are positive
+FEATURES = {"formulas", "quantifiers", "equality", "symmetric", "multiclass", "functional", "hard"}
+
+
+class TestHingeLossMRF(MethodBattery):
+    method, tolerance = "hl-mrf", 1e-3
+    # truth that breaks no rule where that can be, however small the weight; in the middle where no rule speaks
+    answers = {  # noqa: RUF012
+        "one atom": {"S(A)": 1},
+        "no arguments": {"Rain": 1, "Wet": 0.5},
+        "soft evidence": {"S(A)": 1, "S(B)": 0.5},
+        "unknown in a closed predicate": {"S(A)": 0, "S(B)": 0.5},
+        "labels": {"mood(A) = Glad": 1, "mood(A) = Sad": 0, "mood(B) = Sad": 1, "mood(B) = Calm": 0},
+        "a value for each": {"lives(A,A)": 1, "lives(A,B)": 0},
+    }
+
+
+class TestLinearHingeLossMRF(TestHingeLossMRF):
+    options = {"squared": False}  # noqa: RUF012
+
+
+def matrices(loss: HingeLoss, network: Network) -> tuple[np.ndarray, np.ndarray]:
+    """The coefficients of the hinges, and of the sums that must be one."""
+    hinges = np.zeros((len(loss.bound), loss.n_values))
+    np.add.at(hinges, (loss.owner, loss.value), loss.coefficient)
+    return hinges, np.repeat(np.eye(len(network.cards)), network.cards, axis=1)
+
+
+def linear_optimum(loss: HingeLoss, network: Network) -> float | None:
+    """By HiGHS: a slack for each soft hinge, None if the constraints contradict each other or nothing is unknown."""
+    if not loss.n_values:
+        return None
+    hinges, sums = matrices(loss, network)
+    soft = np.flatnonzero(np.isfinite(loss.weight))
+    slack = np.zeros((len(loss.bound), len(soft)))
+    slack[soft, np.arange(len(soft))] = -1
+    bounds = [(0, float(p > -np.inf)) for p in network.potentials] + [(0, None)] * len(soft)
+    found = linprog(np.append(np.zeros(loss.n_values), loss.weight[soft]), np.hstack([hinges, slack]), loss.bound,
+                    np.hstack([sums, np.zeros((len(sums), len(soft)))]), np.ones(len(sums)), bounds)
+    return float(found.fun) if found.status == 0 else None
+
+
+def squared_optimum(loss: HingeLoss, network: Network) -> float:
+    """By SLSQP, on hinges as they are: their squares are smooth."""
+    hinges, sums = matrices(loss, network)
+    soft, hard = np.isfinite(loss.weight), np.isinf(loss.weight)
+    start = Feasible(network).middle()
+
+    def slope(x: np.ndarray) -> np.ndarray:
+        return np.asarray(2 * (loss.weight[soft] * loss.distance(x)[soft]) @ hinges[soft])
+
+    found = minimize(loss, start, jac=slope, method="SLSQP", options={"ftol": 1e-12, "maxiter": 1000},
+                     bounds=[(0, float(p > -np.inf)) for p in network.potentials], constraints=[
+                         {"type": "eq", "fun": lambda x: sums @ x - 1, "jac": lambda x: sums},
+                         *([{"type": "ineq", "fun": lambda x: (loss.bound - hinges @ x)[hard],
+                             "jac": lambda x: -hinges[hard]}] if hard.any() else [])])
+    return float(found.fun)
+
+
+def solve(seed: int, squared: bool) -> tuple[HingeLoss, Network, np.ndarray]:
+    """A random theory whose hard rules do not contradict each other, and its truth values."""
+    while True:
+        model = random_model(random.Random(seed), max_ground=12, features=FEATURES)
+        world = world_from_tensors(model.theory, model.unary, model.evidence)
+        try:
+            network = build_network(world)
+            loss = build_loss(network, squared)
+            if linear_optimum(loss, network) is not None:
+                return loss, network, HingeLossMRF(squared=squared).minimize(loss, network, Problem(world))[0]
+        except LogicMPError:
+            pass
+        seed += 1000
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_linear_optimum_is_that_of_a_linear_program(seed: int) -> None:
+    loss, network, truth = solve(seed, squared=False)
+    assert loss(truth) == pytest.approx(linear_optimum(loss, network), abs=1e-4)
+    assert loss.broken(truth) < 1e-4
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_squared_optimum_is_that_of_another_solver(seed: int) -> None:
+    loss, network, truth = solve(seed, squared=True)
+    assert loss(truth) == pytest.approx(squared_optimum(loss, network), abs=1e-4)
+    assert loss.broken(truth) < 1e-4
+
+
+def test_a_rule_is_broken_as_far_as_lukasiewicz_says() -> None:
+    theory = parse_theory("p = {A}\nS(p)\nT(p)\n2 S(x) => T(x)")
+    network = build_network(build_world(parse_facts("", theory)))
+    # S is 0.9 true and T is 0.3
+    truth = np.array([0.1, 0.9, 0.7, 0.3])
+    assert build_loss(network, False)(truth) == pytest.approx(2 * 0.6)
+    assert build_loss(network, True)(truth) == pytest.approx(2 * 0.6**2)
+
+
+def test_squares_share_what_a_line_gives_to_the_stronger() -> None:
+    theory = "p = {A}\nS(p)\n3 S(x)\n1 !S(x)"
+    assert infer(theory, query="S", method="hl-mrf")["S(A)"] == pytest.approx(0.75, abs=1e-4)
+    assert infer(theory, query="S", method="hl-mrf", squared=False)["S(A)"] == pytest.approx(1, abs=1e-4)
+
+
+def test_a_negative_weight_of_one_atom_is_a_positive_one_of_its_negation() -> None:
+    one, two = (infer(f"p = {{A}}\nS(p)\n3 S(x)\n{rule}", query="S", method="hl-mrf")
+                for rule in ("-1 S(x)", "1 !S(x)"))
+    assert one.log_odds == pytest.approx(two.log_odds)
+
+
+def test_a_rule_that_makes_the_loss_concave_is_refused_with_the_methods_that_can() -> None:
+    with pytest.raises(RuleError) as caught:
+        infer("p = {A}\nS(p)\nT(p)\n1 S(x)\n-2 S(x) => T(x)", query="S", method="hl-mrf")
+    assert str(caught.value) == """\
+method 'hl-mrf' cannot do a negative weight of a rule with several literals: -2 S(x) => T(x)
+ --> <text>:5:1
+5 | -2 S(x) => T(x)
+  | ^^^^^^^^^^^^^^^
+hint: its loss would have many minima; negate the rule, or use exact, mean-field, bp, gibbs or mc-sat"""
+
+
+def test_hard_rules_are_constraints() -> None:
+    got = infer("p = {A}\nS(p)\nT(p)\n5 S(x)\n1 !T(x)\nS(x) => T(x).", query="S, T, S(x) => T(x)", method="hl-mrf",
+                squared=False)
+    assert (got["S(A)"], got["T(A)"]) == pytest.approx((1, 1), abs=1e-3)
+    assert got["S(A) => T(A)"] == pytest.approx(1, abs=1e-3)
+
+
+def test_an_existential_is_as_true_as_its_cases_together() -> None:
+    got = infer("p = {A, B}\nS(p)\n1 !S(x)\nEXIST x S(x).", query="S, EXIST x S(x)", method="hl-mrf")
+    assert got["S(A)"] == pytest.approx(0.5, abs=1e-3)
+    assert got["EXIST x (S(x))"] == pytest.approx(1, abs=1e-3)
+
+
+def test_a_contradiction_of_single_rules_is_an_error_and_a_deeper_one_a_note() -> None:
+    with pytest.raises(LogicMPError, match="no world obeys the hard rules"):
+        infer("p = {A}\nS(p)\nS(x).\n!S(x).", query="S", method="hl-mrf")
+    # three values of which two people must each have all, in any degrees
+    rules = "\n".join(f"mood(A) in {{{label}}} v mood(B) in {{{label}}}." for label in "KLM")
+    got = infer(f"p = {{A, B}}\nmood(p) in {{K, L, M}}\n{rules}", query="mood", method="hl-mrf", iterations=500)
+    assert got.notes[0].startswith("hl-mrf did not settle in 500 rounds")
+    assert got.notes[1] == "a hard rule is still broken by 0.33: the hard rules may contradict each other"
+
+
+def test_the_loss_and_the_rounds_are_told() -> None:
+    got = infer(SMOKERS, FACTS, "Smokes, Cancer", method="hl-mrf")
+    assert got.notes[0].startswith("hl-mrf settled after ")
+    assert got.notes[-1] == "hinge loss 0.634615 (squared); the answers are degrees of truth, not probabilities"
+
+
+def test_a_run_stops_at_its_limits_with_what_it_has() -> None:
+    got = infer(SMOKERS, FACTS, "Smokes", method="hl-mrf", iterations=3)
+    assert got.notes[0].startswith("hl-mrf did not settle in 3 rounds")
+    got = infer(SMOKERS, FACTS, "Smokes", method="hl-mrf", max_seconds=0.0)
+    assert got.notes[0] == "hl-mrf was stopped after 0.0 s and 0 rounds, the last change was inf"
+
+
+def test_a_step_size_of_zero_is_refused() -> None:
+    with pytest.raises(LogicMPError, match="step_size=0 cannot be"):
+        infer(SMOKERS, FACTS, "Smokes", method="hl-mrf", step_size=0)
+
+
+@given(st.lists(st.tuples(st.floats(-3, 3), st.floats(0.1, 5)), min_size=2, max_size=6))
+def test_the_projection_is_the_nearest_point_of_the_simplex(entries: list[tuple[float, float]]) -> None:
+    x, weight = np.array(entries).T
+    got = project_simplex(x[None], 1 / weight[None])[0]
+    assert got.sum() == pytest.approx(1)
+    # the same by nonnegative least squares, with a heavy row for the sum
+    scale = np.sqrt(weight)
+    want, _ = nnls(np.vstack([np.diag(scale), np.full(len(x), 1e4)]), np.append(scale * x, 1e4))
+    assert got == pytest.approx(want, abs=1e-5)

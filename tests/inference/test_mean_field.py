@@ -1,0 +1,103 @@
+"""Mean field as a method: the paper's updates to the letter, and what happens when they do not settle."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, given, settings
+
+from logicmp import CostError, LogicMPError, infer, oracle
+from logicmp.execute.inputs import world_from_tensors
+from logicmp.inference.answers import as_probability
+from logicmp.inference.mean_field import MeanField
+from logicmp.inference.method import Problem
+from logicmp.testing.method_battery import FACTS, SMOKERS, MethodBattery
+from logicmp.testing.random_models import Model, models
+
+
+class TestMeanField(MethodBattery):
+    method, tolerance = "mean-field", 1e-5
+
+
+@pytest.mark.parametrize("damping", [0.0, 0.4])
+@settings(max_examples=60, deadline=None)
+@given(model=models(max_ground=8))
+def test_so_many_iterations_are_so_many_synchronous_updates(damping: float, model: Model) -> None:
+    """Three steps of the oracle; damping acts on log-odds, which it does not know: there one step is compared."""
+    world = world_from_tensors(model.theory, model.unary, model.evidence)
+    assume(world.latent)
+    n = 1 if damping else 3
+    try:
+        got = MeanField(iterations=n, damping=damping, tolerance=0).solve(Problem(world))
+    except CostError:
+        assume(False)
+    zero = {p.name: torch.zeros_like(model.unary[p.name]) for p in model.theory.predicates}
+    unary = {name: torch.from_numpy(world.unary.get(name, zero[name].numpy())) for name in zero}
+    start = MeanField(iterations=0, damping=0, tolerance=0).solve(Problem(world)).log_odds
+    q = {name: torch.from_numpy(as_probability(odds)) for name, odds in start.items()}
+    for _ in range(n):
+        q = oracle.mean_field_step(model.theory, unary, q, model.evidence, model.sizes)
+    if damping:
+        assume(all(not p.is_categorical for p in model.theory.predicates))
+        for name, want in q.items():
+            mixed = (1 - damping) * torch.logit(want).numpy() + damping * start[name]
+            np.testing.assert_allclose(as_probability(got.log_odds[name]), as_probability(np.where(
+                np.isinf(start[name]), start[name], mixed)), atol=1e-9)
+        return
+    for name, want in q.items():
+        np.testing.assert_allclose(as_probability(got.log_odds[name]), want.numpy(), atol=1e-9)
+
+
+def test_the_bound_lies_below_the_partition_function() -> None:
+    field, exact = (infer(SMOKERS, FACTS, "Smokes, Cancer", method=m) for m in ("mean-field", "exact"))
+    assert exact.log_partition is not None
+    assert field.solution.elbo is not None
+    assert field.solution.elbo < exact.log_partition
+    assert field.solution.elbo == pytest.approx(exact.log_partition, abs=0.1)
+
+
+def test_hard_rules_that_hold_count_nothing_in_the_bound() -> None:
+    got = infer("p = {A, B}\nS(p)\nT(p)\nS(x) ^ T(x).\n1 S(x)", query="S", method="mean-field")
+    # two worlds' worth of weight 1, next to nothing for the worlds that break a rule of weight 10
+    assert got.solution.elbo == pytest.approx(2, abs=1e-3)
+
+
+def test_a_run_that_swings_is_damped_until_it_settles() -> None:
+    # everybody wants to be the only one: synchronous updates jump between all and none
+    theory = "p = {A, B, C, D}\nS(p)\n4 S(x)\n5 x != y => !(S(x) ^ S(y))"
+    got = infer(theory, query="S", method="mean-field", damping=0.0)
+    assert got.notes == ["mean field did not settle in 200 updates: damping was raised to 0.75"]
+
+
+def test_a_run_that_never_settles_says_so() -> None:
+    got = infer(SMOKERS, FACTS, "Smokes", method="mean-field", iterations=1, damping=0.9, tolerance=1e-12)
+    assert len(got.notes) == 1
+    assert got.notes[0].startswith("mean field did not settle: after ")
+
+
+def test_restarts_keep_the_run_with_the_highest_bound() -> None:
+    # two equal modes, all true and all false, and the symmetric saddle between them that the first run sits on
+    theory = "p = {A, B, C, D}\nS(p)\n2 x != y => (S(x) <=> S(y))"
+    one = infer(theory, query="S", method="mean-field")
+    best = infer(theory, query="S", method="mean-field", restarts=8)
+    assert one["S(A)"] == pytest.approx(0.5)
+    assert abs(best["S(A)"] - 0.5) > 0.4
+    assert best.solution.elbo > one.solution.elbo + 0.1  # type: ignore[operator]
+    assert best.notes == ["the best of 8 runs"]
+
+
+def test_a_trace_has_every_iteration() -> None:
+    got = infer(SMOKERS, FACTS, "Smokes", method="mean-field", iterations=7, damping=0.0, tolerance=0.0, trace=True)
+    trace = got.solution.trace
+    assert [i.number for i in trace] == list(range(8))
+    assert trace[-1].elbo == pytest.approx(got.solution.elbo)
+    assert all(len(i.violations) == 2 for i in trace)
+    assert all(later.elbo >= before.elbo - 1e-9 for before, later in itertools.pairwise(trace[3:]))
+
+
+def test_no_restart_is_refused() -> None:
+    with pytest.raises(LogicMPError, match="restarts=0 cannot be"):
+        infer(SMOKERS, FACTS, "Smokes", method="mean-field", restarts=0)
