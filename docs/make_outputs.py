@@ -3,10 +3,10 @@
     python docs/make_outputs.py                          # all pages; look at the difference before you commit it
     python docs/make_outputs.py README.md docs/pairs.md
 
-All ```python blocks of a page run in one namespace and one folder, which has a copy of examples/. A ```text block directly
-after one holds what it prints. In a ```console block, `$ logicmp ...` is run, and results and messages follow together;
-`$ cat FILE` shows a file, which is created if it does not exist yet. Other commands are not run. A ```mln block is a
-theory, a ```db block holds facts about the theory above it: both must be readable.
+All ```python blocks of a page run in one namespace and one folder, which has a copy of examples/. A ```text block
+directly after one holds what it prints. In a ```console block, `$ logicmp ...` is run, and results and messages follow
+together; `$ cat FILE` shows a file, which is created if it does not exist yet. Other commands are not run. A ```mln
+block is a theory, a ```db block holds facts about the theory above it: both must be readable.
 """
 
 from __future__ import annotations

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import importlib
 import re
-import tomllib
 from typing import Any
 
 import pytest
 import yaml
-from conftest import ROOT
+from fixtures_reader import ROOT
 
-PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+PROJECT = dict(re.findall(r'^([\w-]+) = "(.+)"$', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE))
 FORMS = sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml"))
 
 
