@@ -266,7 +266,7 @@ class LogicMP(nn.Module):
             rules = normalize_theory(self.theory, self.options.semantics, inputs.sizes).rules
             amounts = push_of_each_rule(run, q, found, item)
             all_q = {name: tensor[item] for name, tensor in {**q, **inputs.observed}.items()}
-            weights = [w[item if w.shape[0] > 1 else 0] if w.dim() else w for w in run.call.weights]
+            weights = [w.detach()[item if w.shape[0] > 1 else 0] if w.dim() else w.detach() for w in run.call.weights]
             pushes = [Push(str(normal.rule), amount, partial(strongest, normal, weight, found, all_q, inputs.sizes,
                                                              self.theory))
                       for normal, weight, amount in zip(rules, weights, amounts, strict=True)]
