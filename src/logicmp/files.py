@@ -80,6 +80,13 @@ def write_whole(path: Path, data: bytes | str, what: str = "", hint: str | None 
                 temporary.unlink()
 
 
+def check_place(path: Path | None) -> None:
+    """Raise before a long run if its result cannot be written."""
+    if path is not None and (path.is_dir() or not path.parent.is_dir()):
+        why = "it is a folder" if path.is_dir() else f"there is no folder {str(path.parent)!r}"
+        raise LogicMPError(f"cannot write {str(path)!r}: {why}")
+
+
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str], what: str) -> None:
     """Write tensors and metadata to one safetensors file, whole or not at all."""
     # imports torch, which the owner of a tensor has imported before

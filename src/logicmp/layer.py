@@ -118,9 +118,12 @@ class LogicMP(nn.Module):
                  positive_weights: bool = False, sizes: Mapping[str, int] | None = None,
                  max_elements: int = MAX_ELEMENTS, dtype: torch.dtype | None = None):
         super().__init__()
-        self.theory = parse_theory(theory) if isinstance(theory, str) else theory
         self.options = Options(iterations, damping, tolerance, learn_weights, semantics, reduce, hard_weight,
                                positive_weights, dict(sizes or {}), max_elements)
+        # by sizes and observed predicates; a plan serves all sizes near its own, unless it depends on them
+        self._executors: dict[Any, DenseExecutor] = {}
+        self._register()
+        self.theory = parse_theory(theory) if isinstance(theory, str) else theory
         known = self.theory.with_sizes(self.options.sizes)
         self.raw_weights = nn.ParameterList()
         weights = initial_weights(self.theory, known, hard_weight, dtype)
@@ -130,9 +133,6 @@ class LogicMP(nn.Module):
                     raise LogicMPError(f"the rule '{rule}' has weight {rule.weight:g}, but positive_weights is set")
                 weight = torch.log(torch.expm1(weight))
             self.raw_weights.append(nn.Parameter(weight, requires_grad=learn_weights and not rule.is_hard))
-        # by sizes and observed predicates; a plan serves all sizes near its own, unless it depends on them
-        self._executors: dict[Any, DenseExecutor] = {}
-        self._register()
         if all(t.closed or t.name in self.options.sizes for t in self.theory.types):
             self.executor(known, [p.name for p in self.theory.predicates if p.closed_world])
 
@@ -169,7 +169,8 @@ class LogicMP(nn.Module):
         return executor
 
     def _run(self, inputs: Inputs) -> Run:
-        return Run(self.executor(inputs.sizes, tuple(inputs.observed)), inputs, self.weights, self.options.reduce)
+        weights = self.weights
+        return Run(self.executor(inputs.sizes, tuple(inputs.observed)), inputs, weights, self.options.reduce)
 
     # inference
 
@@ -197,7 +198,8 @@ class LogicMP(nn.Module):
         run = self._run(inputs)
         logits = run.iterate(self.options.schedule)
         if isinstance(unary, Tensor):
-            return run.output(logits, next(n for n in inputs.unary if n not in inputs.observed), unary.shape)
+            # the predicate that was given comes first
+            return run.output(logits, next(iter(inputs.unary)), unary.shape)
         return {name: run.output(logits, name, tensor.shape) for name, tensor in unary.items()}
 
     @overload

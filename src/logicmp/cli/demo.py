@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .options import check_place
+from ..files import check_place
 
 
 def demo(

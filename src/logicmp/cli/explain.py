@@ -11,9 +11,10 @@ from ..errors import LogicMPError, closest
 from ..normalize.build import normalize_theory
 from ..normalize.cubes import NormalForm
 from ..parse.load import load_theory
+from ..parse.query import split_names
 from ..plan.build import build_plan
 from ..plan.steps import Plan
-from .options import Format, FormatOption, Grammar, GrammarOption, Semantics, SemanticsOption, TheoryFile, split_names
+from .options import Format, FormatOption, Grammar, GrammarOption, Semantics, SemanticsOption, TheoryFile
 
 PlanOption = Annotated[bool, typer.Option("--plan", help="Also show the tensor plan: its steps and their cost.")]
 SizeOption = Annotated[list[str] | None, typer.Option(

@@ -12,13 +12,14 @@ import typer
 from ..errors import LogicMPError
 from ..facts.columns import Evidence
 from ..facts.db import load_facts, parse_facts
-from ..files import read_source, write_whole
+from ..files import check_place, read_source, write_whole
 from ..limits import MAX_GROUNDINGS, Limits
 from ..parse.load import load_theory
+from ..parse.query import split_names
 from ..parse.theory import Theory
 from ..show.answers import describe, plural, to_csv, to_json, to_text, trace_to_csv
 from ..show.progress import shown_progress
-from .options import Grammar, GrammarOption, InputOption, Semantics, SemanticsOption, check_place, split_names
+from .options import Grammar, GrammarOption, InputOption, Semantics, SemanticsOption
 
 if TYPE_CHECKING:
     from ..inference.answers import Marginals

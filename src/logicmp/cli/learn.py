@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import LogicMPError
+from ..files import check_place
 from ..parse.load import load_theory
+from ..parse.query import split_names
 from ..show.progress import shown_status
-from .options import Format, FormatOption, Grammar, GrammarOption, InputOption, check_place, split_names
+from .options import Format, FormatOption, Grammar, GrammarOption, InputOption
 
 if TYPE_CHECKING:
     from ..learning.minimize import LearningProgress

@@ -41,7 +41,8 @@ class DenseExecutor:
     def __init__(self, plan: Plan, theory: Theory):
         self.plan = plan
         self.theory = theory
-        self.label_sets = find_label_sets(plan.steps, {p.name: len(p.labels or ()) for p in theory.predicates})
+        n_labels = {p.name: len(p.labels) for p in theory.predicates if p.labels is not None}
+        self.label_sets = find_label_sets(plan.steps, n_labels) if n_labels else {}
         self._receivers = {p.name: Receiver(plan, theory, p.name, self.label_sets.get(p.name))
                            for p in theory.predicates}
         # a matrix product that only one message needs is computed where it is added

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from ..errors import LogicMPError, closest
-from ..facts.world import UNKNOWN, World, one_value_each, shape_of
+from ..facts.world import UNKNOWN, World, one_value_each
 from ..parse.theory import Predicate, Theory
 from .state import is_tracing
 
@@ -69,7 +69,7 @@ def read_inputs(theory: Theory, unary: Tensor | Mapping[str, Tensor], evidence: 
     n_batch = math.prod(batch)
 
     def flat(name: str, tensor: Tensor) -> Tensor:
-        shape = shape_of(theory.predicate[name], sizes)
+        shape = theory.predicate[name].shape(sizes)
         return tensor.expand((*batch, *shape)).reshape((n_batch, *shape))
 
     observed = {name: flat(name, tensor).to(like.dtype) for name, tensor in given_evidence.items()
@@ -86,7 +86,7 @@ def read_inputs(theory: Theory, unary: Tensor | Mapping[str, Tensor], evidence: 
             if predicate.closed_world and predicate.name not in partial:
                 raise LogicMPError(f"{predicate.name} is closed world (*), so evidence must say which atoms are true",
                                    f"pass evidence={{{predicate.name!r}: a bool tensor}}")
-            full[predicate.name] = like.new_zeros(n_batch, *shape_of(predicate, sizes))
+            full[predicate.name] = like.new_zeros(n_batch, *predicate.shape(sizes))
     return Inputs(full, observed, partial, _masks(theory, mask, sizes, batch, like), sizes, batch)
 
 
@@ -133,7 +133,7 @@ def _sizes(theory: Theory, tensors: Mapping[str, Tensor]) -> dict[str, int]:
         for type_name, size in zip(predicate.types, shape, strict=False):
             sizes.setdefault(type_name, size)
             source.setdefault(type_name, f"{name} has {size} of {type_name}")
-        if tuple(shape) != shape_of(predicate, sizes):
+        if tuple(shape) != predicate.shape(sizes):
             why = "; ".join(source[t] for t in dict.fromkeys(predicate.types))
             raise LogicMPError(f"the tensor of {name} has shape {list(tensor.shape)}; expected "
                                f"{_expected(predicate, sizes)}, because {predicate}" + (f" and {why}" if why else ""))
@@ -207,7 +207,7 @@ def world_from_tensors(theory: Theory, unary: Mapping[str, Tensor] | None = None
     for predicate in theory.predicates:
         name = predicate.name
         given = (evidence or {}).get(name)
-        known = (torch.full(shape_of(predicate, theory.sizes), UNKNOWN, dtype=torch.int8) if given is None else
+        known = (torch.full(predicate.shape(theory.sizes), UNKNOWN, dtype=torch.int8) if given is None else
                  torch.where(given.isnan(), UNKNOWN, given.nan_to_num()).to(torch.int8))
         values[name] = known.clone().numpy()
         if predicate.is_categorical:

@@ -126,7 +126,7 @@ def _closed(evidence: Evidence, queried: set[str], world: str, closed: set[str],
 def _values(theory: Theory, table: FactTable, closed: bool) -> tuple[np.ndarray, np.ndarray | None, int]:
     """Return the values of one predicate, its soft evidence, and the number of variables that could not be closed."""
     predicate = table.predicate
-    shape = shape_of(predicate, theory.sizes)
+    shape = predicate.shape(theory.sizes)
     if math.prod(shape) > 2**31:
         raise LogicMPError(f"{predicate} has {math.prod(shape):,} atoms (limit {2**31:,})",
                            "remove constants that are not needed")
@@ -146,12 +146,6 @@ def _values(theory: Theory, table: FactTable, closed: bool) -> tuple[np.ndarray,
     n_open = one_value_each(predicate, values) if predicate.is_categorical else 0
     return (values.reshape(shape), None if soft is None else soft.reshape(shape),
             n_open if closed and must_have_value else 0)
-
-
-def shape_of(predicate: Predicate, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    """The shape of a predicate's tensor, without batch dimensions; labels are last."""
-    labels = () if predicate.labels is None else (len(predicate.labels),)
-    return (*(sizes[t] for t in predicate.types), *labels)
 
 
 def _places(theory: Theory, table: FactTable) -> tuple[np.ndarray, ...]:

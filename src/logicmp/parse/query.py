@@ -126,3 +126,12 @@ def _known_constants(node: Any, theory: Theory) -> Any:
                             closest(arg.name, theory.type[type_name].constants, "constant"))
         args.append(arg)
     return replace(node, args=tuple(args))
+
+
+def split_names(text: str) -> list[str]:
+    """The names in a comma-separated list.
+
+    >>> split_names("Smokes, Cancer,")
+    ['Smokes', 'Cancer']
+    """
+    return [name.strip() for name in text.split(",") if name.strip()]

@@ -61,6 +61,11 @@ class Predicate:
     def types(self) -> tuple[str, ...]:
         return tuple(argument.type for argument in self.arguments)
 
+    def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """The shape of the predicate's tensor, without batch dimensions; labels are last."""
+        labels = () if self.labels is None else (len(self.labels),)
+        return (*(sizes[t] for t in self.types), *labels)
+
     @property
     def functional(self) -> tuple[int, ...]:
         """The positions marked `!` or `?`; together they hold the value of one categorical variable."""

@@ -1,0 +1,95 @@
+"""How far a reader has to walk: the files that a rule goes through, counted with a profiler.
+
+A walk is the order in which functions of the package are first entered. Nouns (values that others pass around) and
+services (errors, files, limits, progress) are not on the plot: nobody has to open them to follow a rule.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import pytest
+from fixtures_reader import ROOT
+
+NOUNS = {"parse/syntax.py", "parse/theory.py", "facts/columns.py", "normalize/cubes.py", "ground/network.py",
+         "plan/steps.py", "execute/state.py", "execute/schedule.py", "inference/method.py"}
+SERVICES = {"errors.py", "files.py", "limits.py", "show/progress.py"}
+# runs in a process of its own
+PROFILER = """
+import contextlib, io, json, sys
+from pathlib import Path
+import logicmp
+root = str(Path(logicmp.__file__).parent) + "/"
+order = {}
+def profile(frame, event, argument):
+    code = frame.f_code
+    if event == "call" and code.co_filename.startswith(root) and code.co_name != "<module>":
+        order.setdefault((code.co_filename.removeprefix(root), code.co_qualname))
+def walk(run):
+    sys.setprofile(profile)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            run()
+    finally:
+        sys.setprofile(None)
+    print(json.dumps([file for file, _ in order]))
+"""
+LAYER = """
+import torch, logicmp.layer
+logits = torch.randn(4, 4, requires_grad=True)
+walk(lambda: logicmp.LogicMP("2 C(a,b) ^ C(b,c) => C(a,c)")(logits).sum().backward())
+"""
+COMMAND = """
+from logicmp.cli.app import app
+words = ["infer", "-i", "examples/smokers.mln", "-e", "examples/smokers.db", "-q", "Smokes", *{more}]
+with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+    # once before, so that importing modules is not part of the walk
+    app(words, standalone_mode=False)
+walk(lambda: app(words, standalone_mode=False))
+"""
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The files of a walk in order, without repetition of neighbours."""
+
+    turns: tuple[str, ...]
+
+    @property
+    def files(self) -> list[str]:
+        return list(dict.fromkeys(self.turns))
+
+    @property
+    def n_room_changes(self) -> int:
+        rooms = [file.split("/")[0] for file in self.turns]
+        return sum(one != other for one, other in zip(rooms, rooms[1:], strict=False))
+
+
+def walk(script: str, first: str) -> Walk:
+    """The part of a walk that begins in the first file."""
+    done = subprocess.run([sys.executable, "-c", PROFILER + script], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    order = [file for file in json.loads(done.stdout) if file not in NOUNS | SERVICES]
+    order = order[order.index(first) :]
+    return Walk(tuple(file for k, file in enumerate(order) if k == 0 or order[k - 1] != file))
+
+
+def test_a_rule_from_text_to_gradient() -> None:
+    found = walk(LAYER, "layer.py")
+    assert found.files == [
+        "layer.py", "parse/load.py", "parse/tokens.py", "parse/reader.py", "parse/resolve.py", "execute/mean_field.py",
+        "execute/inputs.py", "execute/dense.py", "normalize/build.py", "normalize/expand.py", "normalize/meet.py",
+        "plan/build.py", "plan/values.py", "plan/adjoint.py", "execute/receive.py", "execute/operations.py",
+        "execute/marginals.py", "execute/recompute.py"]
+    assert len(found.files) <= 18
+    assert found.turns.count("layer.py") <= 4
+    assert found.n_room_changes <= 9
+
+
+@pytest.mark.parametrize("method, n_files", [("auto", 18), ("mc-sat", 20)])
+def test_a_query_from_files_to_answers(method: str, n_files: int) -> None:
+    found = walk(COMMAND.format(more=["-m", method]), "cli/infer.py")
+    assert len(found.files) <= n_files, found.files
