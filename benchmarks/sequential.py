@@ -22,7 +22,12 @@ import numpy as np
 
 from logicmp.errors import LogicMPError, RuleError
 from logicmp.ground.build import MAX_GROUNDINGS
-from logicmp.ground.join import spread
+from logicmp.ground.features import (
+    expected_counts,
+    independent_probabilities,
+    literal_probabilities,
+    log_weights,
+)
 from logicmp.ground.network import Network
 from logicmp.inference.answers import odds_of_counts, odds_of_values
 from logicmp.inference.method import Method, Problem, Solution
@@ -54,7 +59,7 @@ class MeanFieldSequential(Method):
 
     def solve(self, problem: Problem) -> Solution:
         network = self._network(problem)
-        weights = network.share * network.weights[network.param]
+        weights = -log_weights(network)
         aggregate = (_Parallel if self.parallel else _Sequential)(network, self.rule_out)
         clock = Clock(self.max_seconds)
         logits = network.potentials.copy()
@@ -75,8 +80,7 @@ class MeanFieldSequential(Method):
         else:
             if self.tolerance:
                 notes.append(f"mean field did not settle in {self.iterations} updates")
-        holds = np.multiply.reduceat(_literals(network, q), network.begins[:-1]) if network.n_features else np.zeros(0)
-        expected = network.base - np.bincount(network.param, network.share * holds, len(network.base))
+        expected = expected_counts(network, independent_probabilities(network, q, np.arange(network.n_features)))
         return Solution(odds_of_values(network, q), odds_of_counts(network, expected), notes=notes)
 
     def _network(self, problem: Problem) -> Network:
@@ -102,25 +106,11 @@ def _softmax(network: Network, logits: np.ndarray) -> np.ndarray:
     return np.asarray(p / np.repeat(np.add.reduceat(p, starts), network.cards))
 
 
-def _members(network: Network) -> tuple[np.ndarray, np.ndarray]:
-    """The values in each set, one set after the other, and where each begins."""
-    values = [sorted(members) for members in network.sets.members]
-    begins = np.cumsum([0, *map(len, values)])
-    return np.array(list(itertools.chain(*values)), dtype=np.int64), begins
-
-
-def _literals(network: Network, q: np.ndarray) -> np.ndarray:
-    """The probability that each literal of each feature holds."""
-    values, begins = _members(network)
-    owner, place = spread(begins[network.set], np.diff(begins)[network.set])
-    return np.bincount(owner, q[network.starts[network.var[owner]] + values[place]], len(network.var))
-
-
 class _Sequential:
     """One grounding after the other, compiled: the loops of Eq. 2-3 as they stand."""
 
     def __init__(self, network: Network, rule_out: bool):
-        values, begins = _members(network)
+        values, begins = network.sets.flat()
         self.arrays = (network.begins, network.var, network.set, network.starts, network.cards, values, begins)
         self.loop = _compiled(rule_out)
 
@@ -190,7 +180,6 @@ class _Parallel:
 
     def __init__(self, network: Network, rule_out: bool):
         self.network, self.rule_out = network, rule_out
-        self.values, self.begins = _members(network)
         counts = np.diff(network.begins)
         # [features, literals] for each length
         self.groups = [(np.flatnonzero(counts == n), network.begins[:-1][counts == n][:, None] + np.arange(n))
@@ -198,15 +187,15 @@ class _Parallel:
 
     def __call__(self, q: np.ndarray, weights: np.ndarray) -> np.ndarray:
         network = self.network
-        holds = _literals(network, q)
+        holds = literal_probabilities(network, q, np.arange(len(network.var)))
         message = np.zeros(len(network.var))
         for features, literals in self.groups:
             for i in range(literals.shape[1]):
                 others = np.delete(literals, i, 1)
                 p = holds[others].prod(1) if self.rule_out else self._by_sum(holds, others)
                 message[literals[:, i]] = weights[features] * p
-        owner, place = spread(self.begins[network.set], np.diff(self.begins)[network.set])
-        return np.bincount(network.starts[network.var[owner]] + self.values[place], message[owner], len(q))
+        owner, value = network.sets.values_of(network.set)
+        return np.bincount(network.starts[network.var[owner]] + value, message[owner], len(q))
 
     def _by_sum(self, holds: np.ndarray, others: np.ndarray) -> np.ndarray:
         """The sum over all assignments of the other literals of their probability and of whether they are all true."""

@@ -88,7 +88,7 @@ def test_observed_predicates_are_not_part_of_the_answer() -> None:
 
 @pytest.mark.parametrize("method", ["ilp", "maxsat"])
 def test_rules_that_no_answer_obeys_are_named(method: str) -> None:
-    with pytest.raises(LogicMPError, match=r"no world obeys(.|\n)*\n  A v B\.\n  A => D\.\n  B => D\.\nhint"):
+    with pytest.raises(LogicMPError, match=r"no world satisfies(.|\n)*\n  A v B\.\n  A => D\.\n  B => D\.\nhint"):
         decode("A v B\nA => D\nB => D", {"A": torch.ones(())}, {"D": torch.tensor(False)}, method)
 
 

@@ -14,7 +14,7 @@ from logicmp.execute.inputs import world_from_tensors
 from logicmp.facts.world import build_world
 from logicmp.ground.build import build_network
 from logicmp.ground.join import Relation, join, relation
-from logicmp.ground.network import HARD, Literals, Network, Sets, settle
+from logicmp.ground.network import HARD, Literals, Network, Sets, simplify
 from logicmp.normalize.cubes import Const, Differ, Same, Var
 from logicmp.testing.random_models import Model, models
 
@@ -59,7 +59,7 @@ def test_the_features_sum_to_the_partition_function(semantics: str, model: Model
     try:
         want = oracle.log_partition(model.theory, model.unary, model.evidence, model.sizes, semantics)
     except LogicMPError:
-        # no world obeys the hard rules and the evidence
+        # no world satisfies the hard rules and the evidence
         want = -np.inf
     try:
         found = build_network(world_from_tensors(model.theory, model.unary, model.evidence), semantics=semantics)
@@ -172,7 +172,7 @@ def test_literals_of_one_variable_are_merged_and_contradictions_go() -> None:
     sets = Sets()
     ab, bc, b, c = (sets.of(3, set(values)) for values in ((0, 1), (1, 2), (1,), (2,)))
     row, var, chosen = zip((0, 7, ab), (0, 7, bc), (0, 8, 0), (1, 7, ab), (1, 7, c), (2, 9, 0), (2, 9, 0), strict=True)
-    found, left = settle(Literals(3, np.array(row), np.array(var), np.array(chosen)), sets)
+    found, left = simplify(Literals(3, np.array(row), np.array(var), np.array(chosen)), sets)
     assert left.tolist() == [True, False, True]
     assert list(zip(found.row.tolist(), found.var.tolist(), found.set.tolist(), strict=True)) == [
         (0, 7, b), (0, 8, 0), (1, 9, 0)]

@@ -154,7 +154,7 @@ def test_an_existential_is_as_true_as_its_cases_together() -> None:
 
 
 def test_a_contradiction_of_single_rules_is_an_error_and_a_deeper_one_a_note() -> None:
-    with pytest.raises(LogicMPError, match="no world obeys the hard rules"):
+    with pytest.raises(LogicMPError, match="no world satisfies the hard rules"):
         infer("p = {A}\nS(p)\nS(x).\n!S(x).", query="S", method="hl-mrf")
     # three values of which two people must each have all, in any degrees
     rules = "\n".join(f"mood(A) in {{{label}}} v mood(B) in {{{label}}}." for label in "KLM")

@@ -161,17 +161,18 @@ def _extend(rows: Rows, r: Relation, guard: Guard) -> Rows:
     for k in bound:
         wanted = wanted * shape[k] + rows.columns[r.names[k]]
     first, last = np.searchsorted(keys, wanted, "left"), np.searchsorted(keys, wanted, "right")
-    row, place = spread(first, last - first, guard)
+    row, place = ragged_ranges(first, last - first, guard)
     found = rows.take(row)
     for k, column in zip(new, np.unravel_index(rest[place], [shape[k] for k in new]), strict=True):
         found.columns[r.names[k]] = column.astype(np.int64)
     return found
 
 
-def spread(first: np.ndarray, counts: np.ndarray, guard: Guard = lambda n: None) -> tuple[np.ndarray, np.ndarray]:
-    """For each entry k the numbers first[k], first[k]+1, ..., as many as counts[k] says, beside k itself.
+def ragged_ranges(first: np.ndarray, counts: np.ndarray, guard: Guard = lambda n: None
+                  ) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers first[k], ..., first[k] + counts[k] - 1 for each k, as two columns: k, and the number.
 
-    >>> [a.tolist() for a in spread(np.array([5, 0]), np.array([2, 1]))]
+    >>> [a.tolist() for a in ragged_ranges(np.array([5, 0]), np.array([2, 1]))]
     [[0, 0, 1], [5, 6, 0]]
     """
     total = int(counts.sum())

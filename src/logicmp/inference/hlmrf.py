@@ -19,8 +19,9 @@ import numpy as np
 
 from ..errors import LogicMPError, RuleError
 from ..ground.build import MAX_GROUNDINGS
-from ..ground.join import spread
-from ..ground.network import HARD, Network
+from ..ground.features import expected_counts, log_weights, queried_features, soft_evidence
+from ..ground.join import ragged_ranges
+from ..ground.network import Network
 from ..ground.propagate import propagate
 from ..limits import Clock
 from .answers import EPSILON, odds_of_counts, odds_of_values
@@ -74,7 +75,7 @@ def build_loss(network: Network, squared: bool) -> HingeLoss:
     Soft evidence is a rule of one literal for each value less likely than the best: its weight is the difference.
     A negative weight of one literal alone is a positive one of its negation.
     """
-    weight = np.where(network.param == HARD, np.inf, network.share * np.append(network.weights, 0.0)[network.param])
+    weight = -log_weights(network)
     counts = np.diff(network.begins)
     concave = np.flatnonzero((weight < 0) & (counts > 1))
     if len(concave):
@@ -83,28 +84,19 @@ def build_loss(network: Network, squared: bool) -> HingeLoss:
                         rule.span, "its loss would have many minima; negate the rule, or use exact, mean-field, bp, "
                         "gibbs or mc-sat")
     chosen = np.flatnonzero(weight != 0)
-    owner, literal = spread(network.begins[chosen], counts[chosen])
+    owner, literal = ragged_ranges(network.begins[chosen], counts[chosen])
     is_flipped = (weight[chosen] < 0)[owner]
     sets = network.set[literal]
-    if is_flipped.any():
-        sets = np.where(is_flipped, network.sets.complement(sets), sets)
+    sets[is_flipped] = network.sets.complement(sets[is_flipped])
     row, value, coefficient, constant = _entries(network, network.var[literal], sets)
     bound = counts[chosen] - 1 - np.bincount(owner, constant, len(chosen))
-    # soft evidence
-    best = np.repeat(np.maximum.reduceat(network.potentials, network.starts[:-1]), network.cards) if len(
-        network.cards) else network.potentials
-    unlikely = np.flatnonzero((network.potentials < best) & (network.potentials > -np.inf))
-    var = np.searchsorted(network.starts, unlikely, "right") - 1
-    singles = np.zeros(len(unlikely), dtype=np.int64)
-    for card in np.unique(network.cards[var]).tolist():
-        at = network.cards[var] == card
-        singles[at] = network.sets.single(card)[unlikely[at] - network.starts[var[at]]]
+    var, singles, log_weight = soft_evidence(network)
     more, more_value, more_coefficient, more_constant = _entries(network, var, singles)
     return HingeLoss(
         int(network.starts[-1]), np.concatenate([owner[row], len(chosen) + more]),
         np.concatenate([value, more_value]), np.concatenate([coefficient, more_coefficient]),
         np.concatenate([bound, -more_constant]),
-        np.concatenate([np.abs(weight[chosen]), (best - network.potentials)[unlikely]]), squared)
+        np.concatenate([np.abs(weight[chosen]), -log_weight]), squared)
 
 
 def _entries(network: Network, var: np.ndarray, sets: np.ndarray
@@ -113,20 +105,9 @@ def _entries(network: Network, var: np.ndarray, sets: np.ndarray
 
     A set with most of the values is one minus the others, so that a binary variable is always spoken of by its value 1.
     """
-    known, place = np.unique(sets, return_inverse=True)
-    members, constants, signs = [], [], []
-    for k in known.tolist():
-        inside = network.sets.members[k]
-        outside = frozenset(range(network.sets.cards[k])) - inside
-        is_other = len(outside) < len(inside) or (len(outside) == len(inside) and 0 in inside)
-        members.append(sorted(outside if is_other else inside))
-        constants.append(float(is_other))
-        signs.append(-1.0 if is_other else 1.0)
-    lengths = np.array([len(m) for m in members], dtype=np.int64)
-    row, at = spread((np.cumsum(lengths) - lengths)[place], lengths[place])
-    flat = np.array([v for m in members for v in m], dtype=np.int64)
-    return (row, network.starts[var][row] + flat[at], np.array(signs)[place][row],
-            np.array(constants)[place])
+    small, is_other = network.sets.smaller(sets)
+    row, value = network.sets.values_of(small)
+    return row, network.starts[var][row] + value, np.where(is_other, -1.0, 1.0)[row], is_other.astype(np.float64)
 
 
 @dataclass
@@ -168,7 +149,8 @@ class HingeLossMRF(Method):
         p = np.where(network.potentials == -np.inf, 0.0, truth.clip(EPSILON, 1 - EPSILON))
         kind = "squared" if self.squared else "linear"
         notes.append(f"hinge loss {loss(truth):.6g} ({kind}); the answers are degrees of truth, not probabilities")
-        return Solution(odds_of_values(network, p), odds_of_counts(network, _degrees(network, truth)), notes=notes)
+        return Solution(odds_of_values(network, p), odds_of_counts(
+            network, expected_counts(network, _truth_of_queried(network, truth))), notes=notes)
 
     def minimize(self, loss: HingeLoss, network: Network, problem: Problem, clock: Clock | None = None
                  ) -> tuple[np.ndarray, list[str]]:
@@ -282,13 +264,12 @@ def project_simplex(x: np.ndarray, inverse: np.ndarray) -> np.ndarray:
     return np.asarray((x - np.take_along_axis(t, last, 1) * inverse).clip(0, None))
 
 
-def _degrees(network: Network, truth: np.ndarray) -> np.ndarray:
-    """For each weight of a formula asked for, how true it is: one minus the truth of the products that break it."""
-    asked = np.flatnonzero((network.rule >= len(network.world.theory.rules)) & (network.param != HARD))
-    counts = np.diff(network.begins)[asked]
-    owner, literal = spread(network.begins[asked], counts)
+def _truth_of_queried(network: Network, truth: np.ndarray) -> np.ndarray:
+    """By feature, how true it is in the logic of Lukasiewicz; 0 for those of the theory's own rules."""
+    features, holds = queried_features(network), np.zeros(network.n_features)
+    counts = np.diff(network.begins)[features]
+    owner, literal = ragged_ranges(network.begins[features], counts)
     row, value, coefficient, constant = _entries(network, network.var[literal], network.set[literal])
     literals = constant + np.bincount(row, coefficient * truth[value], len(literal))
-    holds = (np.bincount(owner, literals, len(asked)) - (counts - 1)).clip(0, None)
-    return np.asarray(network.base - np.bincount(network.param[asked], network.share[asked] * holds,
-                                                 len(network.base)))
+    holds[features] = (np.bincount(owner, literals, len(features)) - (counts - 1)).clip(0, None)
+    return holds

@@ -160,7 +160,7 @@ def test_a_contradiction_names_its_rules() -> None:
     with pytest.raises(LogicMPError) as caught:
         infer("p = {A}\nS(p)\nT(p)\nS(x).\n!S(x) v T(x).\n!T(x).", query="S", method="bp")
     assert str(caught.value) == """\
-no world obeys the hard rules and the evidence; these cannot hold together:
+no world satisfies the hard rules and the evidence; these cannot all be satisfied:
   S(x).
   !S(x) v T(x).
   !T(x).

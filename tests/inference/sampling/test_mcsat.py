@@ -47,8 +47,8 @@ def test_rules_over_the_same_variables_become_one_table() -> None:
     theory = "p = {A}\nS(p)\nT(p)\n-1.2 S(x) ^ T(x)\n-0.1 S(x) ^ !T(x)\n-2.3 !S(x) ^ T(x)\n-0.5 !S(x) ^ !T(x)"
     network = build_network(build_world(parse_facts("", parse_theory(theory))))
     arrays = build_arrays(network, unary_features=True, tables=True)
-    cells = arrays.cells - arrays.cells.max()
+    cells = arrays.cells.log_weight - arrays.cells.log_weight.max()
     # in the order 00, 01, 10, 11 of S(A), T(A)
-    assert arrays.table_first.tolist() == [arrays.n_features - 4, arrays.n_features]
+    assert arrays.cells.first.tolist() == [arrays.n_features - 4, arrays.n_features]
     assert cells.tolist() == pytest.approx([-0.4, -2.2, 0.0, -1.1])
-    assert not arrays.log_weight.any()
+    assert not arrays.ground.log_weight.any()

@@ -14,8 +14,9 @@ from logicmp import LogicMPError, infer, parse_facts, parse_theory
 from logicmp.execute.inputs import world_from_tensors
 from logicmp.facts.world import build_world
 from logicmp.ground.build import build_network
+from logicmp.ground.features import true_features
 from logicmp.ground.network import HARD, Network
-from logicmp.inference.search.map import best_world, features_holding
+from logicmp.inference.search.map import best_world
 from logicmp.testing.method_battery import FACTS, SMOKERS, MethodBattery
 from logicmp.testing.random_models import random_model
 
@@ -44,7 +45,7 @@ def highest(network: Network) -> float:
     soft = network.param != HARD
     for world in itertools.product(*(range(card) for card in network.cards)):
         values = np.array(world, dtype=np.int64)
-        holds = features_holding(network, values)
+        holds = true_features(network, values)
         if holds[~soft].any():
             continue
         counts = network.base.copy()
@@ -95,18 +96,18 @@ def test_hard_rules_that_cannot_be_obeyed_are_an_error(solver: str) -> None:
     with pytest.raises(LogicMPError) as caught:
         infer(theory, query="S", method="map", solver=solver, max_flips=1000)
     if solver == "walksat":
-        assert caught.value.message.startswith("MaxWalkSAT found no world that obeys the hard rules in 1,000 flips: "
-                                               "the best breaks 1 of their groundings")
+        assert caught.value.message.startswith("MaxWalkSAT found no world that satisfies the hard rules in 1,000 "
+                                               "flips: the best violates 1 of their groundings")
     else:
-        assert caught.value.message.startswith("no world obeys the hard rules and the evidence")
+        assert caught.value.message.startswith("no world satisfies the hard rules and the evidence")
     assert caught.value.hint == "give one of them a weight, or correct the evidence"
 
 
 def test_the_answer_says_whether_it_is_proven_and_what_it_breaks() -> None:
     theory = "p = {A}\nS(p)\n2 S(x)\n1 !S(x)"
     assert infer(theory, query="S", method="map", solver="ilp").notes == [
-        "ilp: proven to be the best, log-weight 2; it breaks 1 groundings of rules with positive weights, and no hard "
-        "one"]
+        "ilp: proven to be the best, log-weight 2; it violates 1 groundings of rules with positive weights, and no "
+        "hard one"]
     notes = infer(theory, query="S", method="map", solver="walksat", max_flips=100).notes
     assert notes[0].startswith("MaxWalkSAT: 100 flips in ")
     assert notes[1].startswith("walksat: not proven to be the best, log-weight 2;")

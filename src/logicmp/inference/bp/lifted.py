@@ -16,7 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...ground.join import number_rows, spread
+from ...ground.join import number_rows, ragged_ranges
 from .graph import Graph, Products, Reading, Tables
 from .method import BeliefPropagation
 
@@ -144,11 +144,11 @@ def quotient(graph: Graph, group: np.ndarray, factors: list[np.ndarray]) -> Grap
     """One variable and one factor for each group, which know how many they stand for."""
     starts = np.concatenate([[0], np.cumsum(graph.cards)])[:-1]
     _, example = np.unique(group, return_index=True)
-    _, place = spread(starts[example], graph.cards[example])
+    _, place = ragged_ranges(starts[example], graph.cards[example])
     products = graph.products
     _, chosen = np.unique(factors[0], return_index=True)
     counts = np.diff(products.begins)[chosen]
-    _, literal = spread(products.begins[:-1][chosen], counts)
+    _, literal = ragged_ranges(products.begins[:-1][chosen], counts)
     head_var = products.head_var[chosen]
     small = Products(np.concatenate([[0], np.cumsum(counts)]), group[products.var[literal]], products.set[literal],
                      products.gain[chosen], np.where(head_var >= 0, np.append(group, -1)[head_var], -1),

@@ -95,13 +95,14 @@ class Messages:
 
         Single values have the numbers of the values, the lists those after them.
         """
-        members, cards = self.graph.sets.members, self.graph.sets.cards
         known, place = np.unique(sets, return_inverse=True)
-        size = np.array([len(members[k]) for k in known.tolist()], dtype=np.int64)
-        card = np.array([cards[k] for k in known.tolist()], dtype=np.int64)
-        is_but = (size == card - 1) & (size > 1)
-        value = np.array([next(iter(frozenset(range(cards[k])) - members[k])) if but else min(members[k], default=0)
-                          for k, but in zip(known.tolist(), is_but.tolist(), strict=True)], dtype=np.int64)
+        values, begins = self.graph.sets.flat()
+        size = np.diff(begins)[known]
+        is_but = (size == np.array(self.graph.sets.cards)[known] - 1) & (size > 1)
+        named = known.copy()
+        named[is_but] = self.graph.sets.complement(known[is_but])
+        values, begins = self.graph.sets.flat()
+        value = values[begins[named]]
         self.sign = np.where(is_but, -1.0, 1.0)[place]
         n = int(self.starts[-1])
         self.place = self.starts[var] + value[place]
@@ -115,7 +116,7 @@ class Messages:
         parts: list[list[int]] = []
         owner: list[int] = []
         for k, edge in enumerate(listed[example].tolist()):
-            first, chosen = int(self.starts[var[edge]]), members[int(sets[edge])]
+            first, chosen = int(self.starts[var[edge]]), self.graph.sets.members[int(sets[edge])]
             inside += [first + v for v in sorted(chosen)]
             owner += [k] * len(chosen)
             parts += [[-1, *(first + v for v in sorted(chosen))],

@@ -18,8 +18,9 @@ import numpy as np
 
 from ...errors import LogicMPError
 from ...ground.build import MAX_GROUNDINGS
-from ...ground.join import spread
-from ...ground.network import HARD, Network
+from ...ground.features import expected_counts, independent_probabilities, queried_features
+from ...ground.join import ragged_ranges
+from ...ground.network import Network
 from ...ground.propagate import propagate
 from ...limits import Clock
 from ..answers import odds_of_counts, odds_of_values
@@ -57,11 +58,12 @@ class BeliefPropagation(Method):
         graph, group, readings, notes = self._compress(graph, readings)
         messages = Messages(graph)
         notes += self._run(messages, problem, clock)
-        p = _spread_values(_probabilities(messages), messages.starts, network, group)
+        p = _values_of_groups(_probabilities(messages), messages.starts, network, group)
         # zero only what hard rules and evidence exclude, not what is too improbable for a float
         p = np.where(possible, p.clip(np.finfo(np.float64).tiny, None), 0.0)
         bethe = messages.log_partition() + float(network.weights @ network.base)
-        formulas = odds_of_counts(network, _expected(network, messages, readings, p))
+        formulas = odds_of_counts(network, expected_counts(
+            network, _probabilities_of_queried(network, messages, readings, p)))
         return Solution(odds_of_values(network, p), formulas, notes=[*notes, f"Bethe log Z = {bethe:.6g}"])
 
     def _compress(self, graph: Graph, readings: tuple[Reading, ...]
@@ -94,30 +96,18 @@ def _probabilities(messages: Messages) -> np.ndarray:
     return np.asarray(p / np.repeat(np.add.reduceat(p, begins), cards))
 
 
-def _spread_values(p: np.ndarray, starts: np.ndarray, network: Network, group: np.ndarray) -> np.ndarray:
-    """Each variable of the network has the probabilities of the one that stands for it."""
-    _, place = spread(starts[group], network.cards)
+def _values_of_groups(p: np.ndarray, starts: np.ndarray, network: Network, group: np.ndarray) -> np.ndarray:
+    """Give each variable of the network the probabilities of the variable that stands for it."""
+    _, place = ragged_ranges(starts[group], network.cards)
     return np.asarray(p[place])
 
 
-def _expected(network: Network, messages: Messages, readings: tuple[Reading, ...], p: np.ndarray) -> np.ndarray:
-    """The expected count of every weight of the formulas asked for."""
-    asked = np.flatnonzero((network.rule >= len(network.world.theory.rules)) & (network.param != HARD))
-    holds = np.zeros(network.n_features)
-    holds[asked] = _independent(network, asked, p)
+def _probabilities_of_queried(network: Network, messages: Messages, readings: tuple[Reading, ...],
+                              p: np.ndarray) -> np.ndarray:
+    """By feature, the probability that it is true; 0 for those of the theory's own rules."""
+    features, holds = queried_features(network), np.zeros(network.n_features)
+    holds[features] = independent_probabilities(network, p, features)
     for k, reading in enumerate(readings):
         if len(reading.feature):
             holds[reading.feature] = (messages.table_beliefs(k)[reading.row] * reading.holds).sum(1)
-    return np.asarray(network.base - np.bincount(network.param[asked], (network.share * holds)[asked],
-                                                 len(network.base)))
-
-
-def _independent(network: Network, features: np.ndarray, p: np.ndarray) -> np.ndarray:
-    """The probability that a feature holds if its literals are independent."""
-    owner, literal = spread(network.begins[features], np.diff(network.begins)[features])
-    sets, place = np.unique(network.set[literal], return_inverse=True)
-    lengths = np.array([len(network.sets.members[k]) for k in sets.tolist()], dtype=np.int64)
-    members = np.array([v for k in sets.tolist() for v in network.sets.members[k]], dtype=np.int64)
-    row, at = spread((np.cumsum(lengths) - lengths)[place], lengths[place])
-    true = np.bincount(row, p[network.starts[network.var[literal]][row] + members[at]], len(literal))
-    return np.asarray(np.exp(np.bincount(owner, np.log(true.clip(np.finfo(np.float64).tiny, None)), len(features))))
+    return holds

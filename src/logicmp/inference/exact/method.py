@@ -17,9 +17,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...errors import CostError, LogicMPError
+from ...errors import CostError
 from ...ground.build import MAX_GROUNDINGS
 from ...ground.network import HARD, Network
+from ...ground.propagate import contradiction
 from ...limits import Clock
 from ...parse.theory import Predicate, Rule
 from ..answers import odds_of_counts, odds_of_values
@@ -102,17 +103,11 @@ class ExactModel:
                 part = slice(first, first + size)
                 values = self._eliminate(structure, part, weights, potentials, starts)
                 if not bool(torch.isfinite(values).all()):
-                    self._refuse_contradiction(structure, part.start + int((~torch.isfinite(values)).nonzero()[0]))
+                    row = part.start + int((~torch.isfinite(values)).nonzero()[0])
+                    raise contradiction(network, int(structure.variables[row, 0]))
                 total = total + values.sum()
             progress(done + 1, len(self.structures))
         return total
-
-    def _refuse_contradiction(self, structure: Structure, row: int) -> None:
-        # features that define a quantified part are hard, and stand in soft rules too
-        rules = sorted({int(r) for r in self.network.rule[structure.numbers[row]] if self.network.rules[r].is_hard})
-        shown = "\n".join(f"  {self.network.rules[r]}" for r in rules[:5])
-        raise LogicMPError(f"no world obeys the hard rules and the evidence; these cannot hold together:\n{shown}",
-                           "give one of them a weight, or correct the evidence")
 
     def _eliminate(self, structure: Structure, part: slice, weights: Tensor, potentials: Tensor,
                    starts: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...ground.join import spread
+from ...ground.join import ragged_ranges
 from ...ground.network import HARD, Network, label_components
 
 # a product of more literals is cut into a chain of small ones
@@ -108,7 +108,7 @@ def find_structures(network: Network, max_cells: int) -> tuple[list[Structure], 
     features = np.argsort(at, kind="stable")
     bounds = np.searchsorted(at[features], np.arange(len(starts) + 1))
     groups: dict[tuple[bytes, ...], list[int]] = {}
-    _, literals = spread(network.begins[:-1][features], lengths[features])
+    _, literals = ragged_ranges(network.begins[:-1][features], lengths[features])
     ends = np.concatenate([[0], np.cumsum(lengths[features])])
     local, chosen, hard = place[network.var[literals]], network.set[literals], network.param[features] == HARD
     cards = network.cards[order]

@@ -36,15 +36,15 @@ class Slices:
     is_replaced: np.ndarray
 
 
-def build_slices(network: Network, begins: np.ndarray, var: np.ndarray, chosen: np.ndarray, log_weight: np.ndarray,
-                 member: np.ndarray) -> Slices:
+def build_slices(network: Network, begins: np.ndarray, var: np.ndarray, chosen: np.ndarray,
+                 log_weight: np.ndarray) -> Slices:
     """Tables for all features that share their variables with others.
 
     Args:
         begins, var, chosen: the features, those of soft evidence among them; within each the variables are sorted.
         log_weight: by feature, 0 for those that are left as they are.
     """
-    lengths = np.diff(begins)
+    lengths, member = np.diff(begins), network.sets.table()
     features = {n: np.flatnonzero((log_weight != 0) & (lengths == n)) for n in range(1, MAX_SCOPE + 1)}
     scopes, group = _group(network, features, begins, var, log_weight)
     counts = {n: np.zeros(len(scopes[n]), dtype=np.int64) for n in scopes}

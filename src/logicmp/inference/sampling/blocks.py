@@ -11,11 +11,12 @@ What is counted are the conditional probabilities, not the draws (Rao-Blackwell)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from ...errors import CostError
+from ...ground.propagate import n_open_literals
 from ..moves.arrays import GroundArrays
 
 # of one block: beyond it the block is too big
@@ -25,8 +26,7 @@ MAX_MEMBERS = 20
 NODES_PER_STATE = 64
 
 
-@dataclass(frozen=True)
-class Blocks:
+class Blocks(NamedTuple):
     """Which variables are drawn together, and from which joint states."""
 
     # the variables of block b are var[first[b]] to var[first[b+1]]
@@ -35,6 +35,9 @@ class Blocks:
     # its joint states are states[state_first[b]] to states[state_first[b+1]], one after the other; none if it is alone
     state_first: np.ndarray
     states: np.ndarray
+    # room for the log-weights of one block's states, and for the probabilities of all values
+    score: np.ndarray
+    p: np.ndarray
     # places of the values of variables that have no choice
     decided: np.ndarray
     n_joint: int
@@ -42,29 +45,30 @@ class Blocks:
 
 
 def build_blocks(arrays: GroundArrays, block_weight: float, max_states: int) -> Blocks:
-    """Join what hard rules tie, refuse if that is too big; then join what strong rules tie, where that stays small."""
-    from ..moves import loops
+    """Join the variables that hard rules tie together, then those of strong rules while the blocks stay small.
+
+    Raises an error if hard rules make a block that is too big.
+    """
     from . import gibbs_loops
 
-    network, g, domain = arrays.network, arrays.ground, arrays.domain
+    network, g = arrays.network, arrays.ground
     n_own = network.n_own
-    sizes = np.add.reduceat(domain, network.starts[:-1]) if len(network.cards) else np.zeros(0, dtype=np.int64)
+    sizes = np.add.reduceat(g.domain, network.starts[:-1]) if len(network.cards) else np.zeros(0, dtype=np.int64)
     parent, members = np.arange(n_own), np.ones(n_own, dtype=np.int64)
     log_states = np.log(sizes[:n_own].astype(np.float64))
     source_first, sources = _sources(arrays)
-    is_rule = arrays.is_hard & (network.defines < 0) & (arrays.n_open >= 2)
-    gibbs_loops.join_blocks(g, domain, np.flatnonzero(is_rule), source_first, sources, parent, log_states, members,
+    is_rule = g.is_hard & (network.defines < 0) & (n_open_literals(network, g.domain) >= 2)
+    gibbs_loops.join_blocks(g, np.flatnonzero(is_rule), source_first, sources, parent, log_states, members,
                             np.zeros(n_own, dtype=np.int64), np.inf)
     lister = _Lister(arrays, is_rule, max_states)
     for block in _groups(parent):
         found = lister.states(block)
         if found is None:
             raise lister.too_big(block)
-        root = int(loops.find(parent, int(block[0])))
-        log_states[root] = np.log(max(1, len(found)))
-    strong = np.flatnonzero(np.abs(arrays.log_weight) >= block_weight)
-    strong = strong[np.argsort(-np.abs(arrays.log_weight[strong]), kind="stable")]
-    gibbs_loops.join_blocks(g, domain, strong, source_first, sources, parent, log_states, members,
+        log_states[parent[block[0]]] = np.log(max(1, len(found)))
+    strong = np.flatnonzero(np.abs(g.log_weight) >= block_weight)
+    strong = strong[np.argsort(-np.abs(g.log_weight[strong]), kind="stable")]
+    gibbs_loops.join_blocks(g, strong, source_first, sources, parent, log_states, members,
                             np.zeros(MAX_MEMBERS, dtype=np.int64), np.log(max_states))
     return _collect(arrays, lister, _groups(parent), sizes[:n_own])
 
@@ -101,8 +105,8 @@ class _Lister:
         from . import gibbs_loops
 
         out = np.empty((self.max_states, len(block)), dtype=np.int32)
-        n = gibbs_loops.list_states(self.arrays.ground, self.arrays.domain, self.must_not, block, self.depth,
-                                    self.values, NODES_PER_STATE * self.max_states, out)
+        n = gibbs_loops.list_states(self.arrays.ground, self.must_not, block, self.depth, self.values,
+                                    NODES_PER_STATE * self.max_states, out)
         return None if n < 0 else out[:n].copy()
 
     def too_big(self, block: np.ndarray) -> CostError:
@@ -135,7 +139,9 @@ def _collect(arrays: GroundArrays, lister: _Lister, groups: list[np.ndarray], si
     lengths = np.concatenate([np.ones(len(alone), dtype=np.int64), np.array([len(b) for b in joint], dtype=np.int64)])
     counts = np.concatenate([np.zeros(len(alone), dtype=np.int64), np.array([t.size for t in tables], dtype=np.int64)])
     decided = np.flatnonzero(np.repeat(sizes < 2, network.cards[: len(sizes)]))
+    largest = max((len(t) for t in tables), default=0)
     return Blocks(
         np.concatenate([[0], np.cumsum(lengths)]), np.concatenate([alone, *joint]).astype(np.int64),
         np.concatenate([[0], np.cumsum(counts)]), np.concatenate([np.zeros(0, dtype=np.int32), *(
-            t.reshape(-1) for t in tables)]), decided, len(groups), max((len(t) for t in tables), default=0))
+            t.reshape(-1) for t in tables)]), np.zeros(max(largest, int(network.cards.max(initial=1)))),
+        np.zeros(len(g.domain)), decided, len(groups), largest)

@@ -11,16 +11,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from ...errors import LogicMPError
 from ...ground.build import MAX_GROUNDINGS
+from ...ground.features import expected_counts, queried_features
 from ...ground.network import Network
 from ...limits import Clock, Progress, need
 from ..answers import odds_of_counts, odds_of_values
 from ..method import Method, Problem, Solution
-from ..moves.arrays import GroundArrays, possible_only
+from ..moves.arrays import GroundArrays
 
 
 @dataclass
@@ -52,18 +54,15 @@ class Sampler(Method):
         return Chains(self.chains, self.burn_in, self.samples, self.error, self.name, clock, problem.progress)
 
 
-def formula_features(network: Network) -> np.ndarray:
-    """The features of the formulas that are asked for, which follow the theory's own rules."""
-    return np.flatnonzero(network.param >= network.offsets[len(network.world.theory.rules)])
-
-
-def solution_of(arrays: GroundArrays, draws: Draws, watch: np.ndarray) -> Solution:
-    """What the chains counted, as log-odds."""
+def solution_of(arrays: GroundArrays, draws: Draws) -> Solution:
+    """The counts of the chains as log-odds."""
     network = arrays.network
-    expected = network.base.copy()
-    np.subtract.at(expected, network.param[watch], network.share[watch] * draws.watched)
-    p = possible_only(arrays, draws.p)
-    return Solution(odds_of_values(network, p), odds_of_counts(network, expected), notes=draws.notes)
+    holds = np.zeros(network.n_features)
+    holds[queried_features(network)] = draws.queried
+    # zero only what evidence and hard rules exclude, not what was too improbable to be seen
+    p = np.where(arrays.ground.domain, np.maximum(draws.p, np.finfo(np.float64).tiny), 0.0)
+    return Solution(odds_of_values(network, p), odds_of_counts(network, expected_counts(network, holds)),
+                    notes=draws.notes)
 
 
 BATCHES = 20
@@ -78,26 +77,28 @@ MAX_MONITORED = 200_000
 MAX_R_HAT = 1.05
 
 
-@dataclass(frozen=True)
-class Tally:
-    """Sums over steps: of each value's probability, of its square, and of which watched features hold."""
+class Tally(NamedTuple):
+    """Sums over steps: the probability of each value, its square, and how often each watched feature was true."""
 
     total: np.ndarray
     square: np.ndarray
+    watch: np.ndarray
     watched: np.ndarray
 
-    @staticmethod
-    def zeros(n_values: int, n_watched: int) -> Tally:
-        return Tally(np.zeros(n_values), np.zeros(n_values), np.zeros(n_watched))
+
+def new_tally(network: Network) -> Tally:
+    """Zeros, with the features of queried formulas watched."""
+    n_values, watch = int(network.starts[-1]), queried_features(network)
+    return Tally(np.zeros(n_values), np.zeros(n_values), watch, np.zeros(len(watch)))
 
 
 @dataclass(frozen=True)
 class Draws:
     """What the chains found."""
 
-    # by value, and by watched feature
+    # by value, and by feature of queried formulas
     p: np.ndarray
-    watched: np.ndarray
+    queried: np.ndarray
     r_hat: float
     notes: list[str]
 
@@ -127,15 +128,14 @@ class Chains:
         self._chunk, self._done = 1, 0
         self._total = self.n_chains * (self.burn_in + self.samples)
 
-    def run(self, advance: Advance, network: Network, n_watched: int) -> Draws:
+    def run(self, advance: Advance, network: Network) -> Draws:
         """Burn in, then count until the error is small; all chains in step, so that a run cut short has each of them.
 
         Twenty batches are filled; if they still differ too much, each two become one and ten more are filled.
         """
-        n_values = int(network.starts[-1])
-        self._burn(advance, Tally.zeros(n_values, n_watched))
+        self._burn(advance, new_tally(network))
         n_burnt, n_steps = self._done, 0
-        tally, batches = Tally.zeros(n_values, n_watched), Batches(network, self.n_chains)
+        tally, batches = new_tally(network), Batches(network, self.n_chains)
         while n_steps < self.n_chains * self.samples:
             if batches.n == BATCHES:
                 if batches.error() <= self.error:

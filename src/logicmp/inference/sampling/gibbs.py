@@ -19,9 +19,9 @@ import numpy as np
 from ...limits import Clock
 from ..method import Problem, Solution
 from ..moves.arrays import build_arrays
-from ..search.start import obey_hard_rules
+from ..search.start import satisfy_hard_rules
 from .blocks import MAX_STATES, build_blocks
-from .chains import Sampler, Tally, formula_features, solution_of
+from .chains import Sampler, Tally, solution_of
 
 
 @dataclass
@@ -45,22 +45,18 @@ class Gibbs(Sampler):
 
         arrays = build_arrays(network)
         blocks = build_blocks(arrays, self.block_weight, self.max_states)
-        watch = formula_features(network)
         states, rngs = [], [np.random.default_rng([problem.seed, chain]) for chain in range(self.chains)]
         for chain, rng in enumerate(rngs):
-            states.append(arrays.new_state(arrays.log_weight, arrays.is_hard))
-            obey_hard_rules(arrays, states[-1], rng, self.max_flips, clock, chain)
-        score, room = np.zeros(max(blocks.largest, int(network.cards.max(initial=1)))), np.zeros(len(arrays.domain))
+            states.append(arrays.new_state(arrays.ground.log_weight, arrays.ground.is_hard))
+            satisfy_hard_rules(arrays, states[-1], rng, self.max_flips, clock, chain)
 
         def advance(chain: int, n: int, tally: Tally) -> None:
-            gibbs_loops.sweep(arrays.ground, states[chain], network.potentials, arrays.domain, blocks.first,
-                              blocks.var, blocks.state_first, blocks.states, tally.total, tally.square, watch,
-                              tally.watched, n, score, room, rngs[chain])
+            gibbs_loops.sweep(arrays.ground, states[chain], blocks, network.potentials, tally, n, rngs[chain])
 
-        draws = chains.run(advance, network, len(watch))
+        draws = chains.run(advance, network)
         # a variable without a choice is in no block
-        draws.p[blocks.decided] = arrays.domain[blocks.decided]
-        solution = solution_of(arrays, draws, watch)
+        draws.p[blocks.decided] = arrays.ground.domain[blocks.decided]
+        solution = solution_of(arrays, draws)
         if blocks.n_joint:
             solution.notes.append(f"{blocks.n_joint:,} blocks of variables that depend strongly on each other, of up "
                                   f"to {blocks.largest:,} joint states")

@@ -14,8 +14,9 @@ from __future__ import annotations
 import numpy as np
 
 from ...errors import LogicMPError
+from ...ground.propagate import contradiction
 from ...limits import need
-from ..moves.arrays import GroundArrays, contradiction
+from ..moves.arrays import GroundArrays
 
 
 def solve_ilp(arrays: GroundArrays, seconds: float | None) -> tuple[np.ndarray | None, bool]:
@@ -29,7 +30,7 @@ def solve_ilp(arrays: GroundArrays, seconds: float | None) -> tuple[np.ndarray |
     from scipy.sparse import coo_array
 
     g = arrays.ground
-    n_values, n_variables, soft = len(arrays.domain), len(g.starts) - 1, np.flatnonzero(arrays.log_weight)
+    n_values, n_variables, soft = len(g.domain), len(g.starts) - 1, np.flatnonzero(g.log_weight)
     if not n_values:
         return np.zeros(0, dtype=np.int32), True
     # columns: a proposition for each value, then whether each soft feature holds
@@ -39,9 +40,9 @@ def solve_ilp(arrays: GroundArrays, seconds: float | None) -> tuple[np.ndarray |
     owner = np.repeat(np.arange(arrays.n_features), lengths)
     literal, x = np.nonzero(g.member[g.set] & (np.arange(g.member.shape[1]) < np.diff(g.starts)[g.var][:, None]))
     column = g.starts[g.var[literal]] + x
-    wants = arrays.log_weight > 0
+    wants = g.log_weight > 0
     # rows: one value each; sum of literals - y <= length - 1 for what is to be avoided; y <= literal for the others
-    avoided = np.flatnonzero(arrays.is_hard | (arrays.log_weight < 0))
+    avoided = np.flatnonzero(g.is_hard | (g.log_weight < 0))
     row_of = np.full(arrays.n_features, -1, dtype=np.int64)
     row_of[avoided] = n_variables + np.arange(len(avoided))
     first = n_variables + len(avoided)
@@ -60,9 +61,9 @@ def solve_ilp(arrays: GroundArrays, seconds: float | None) -> tuple[np.ndarray |
     n_rows, n_columns = first + len(wanted), n_values + len(soft)
     upper = np.concatenate([np.ones(n_variables), lengths[avoided] - 1.0, np.zeros(len(wanted))])
     lower = np.concatenate([np.ones(n_variables), np.full(n_rows - n_variables, -np.inf)])
-    found = milp(np.concatenate([np.zeros(n_values), -arrays.log_weight[soft]]),
+    found = milp(np.concatenate([np.zeros(n_values), -g.log_weight[soft]]),
                  integrality=np.concatenate([np.ones(n_values), np.zeros(len(soft))]),
-                 bounds=Bounds(0, np.concatenate([arrays.domain.astype(np.float64), np.ones(len(soft))])),
+                 bounds=Bounds(0, np.concatenate([g.domain.astype(np.float64), np.ones(len(soft))])),
                  constraints=LinearConstraint(coo_array((entries, (rows, columns)), (n_rows, n_columns)).tocsr(), lower,
                                               upper),
                  options={"mip_rel_gap": 0.0} | ({} if seconds is None else {"time_limit": max(seconds, 0.01)}))

@@ -16,11 +16,13 @@ import numpy as np
 
 from ...errors import LogicMPError, closest
 from ...ground.build import MAX_GROUNDINGS
+from ...ground.features import expected_counts, log_weights, true_features
 from ...ground.network import HARD, Network
-from ...limits import Clock, Progress, need, silent
+from ...ground.propagate import HINT, list_hard_rules
+from ...limits import Clock, Progress, silent
 from ..answers import odds_of_counts, odds_of_values
 from ..method import Method, Problem, Solution
-from ..moves.arrays import GroundArrays, build_arrays, contradiction, one_each
+from ..moves.arrays import GroundArrays, build_arrays
 from .ilp import solve_ilp
 from .maxsat import solve_maxsat
 from .walksat import max_walksat
@@ -42,7 +44,7 @@ class Best:
     # its log-probability but for log Z
     score: float
     # the soft groundings it breaks
-    n_broken: int
+    n_violated: int
     notes: list[str] = field(default_factory=list)
 
 
@@ -67,23 +69,24 @@ def best_world(network: Network, weights: np.ndarray | None = None, solver: str 
         raise LogicMPError(f"unknown solver {solver!r}", closest(solver, SOLVERS, "solver"))
     if restarts < 1 or max_flips < 1:
         raise LogicMPError(f"restarts={restarts}, max_flips={max_flips} cannot be", "one is the least")
-    need("numba", "sampling", "method 'map'")
     clock = clock or Clock(None)
     arrays = build_arrays(network, weights, unary_features=True)
     notes: list[str] = []
-    for name in _candidates(solver, arrays):
+    candidates = _candidates(solver, arrays)
+    for name in candidates:
         if name == "walksat":
             walk = max_walksat(arrays, np.random.default_rng(seed), max_flips, restarts, noise, clock, progress)
-            if walk.n_broken_hard:
-                raise contradiction(network, f"MaxWalkSAT found no world that obeys the hard rules in {walk.flips:,} "
-                                    f"flips: the best breaks {walk.n_broken_hard:,} of their groundings")
+            if walk.n_violated_hard:
+                raise LogicMPError(f"MaxWalkSAT found no world that satisfies the hard rules in {walk.flips:,} flips: "
+                                   f"the best violates {walk.n_violated_hard:,} of their groundings; the hard rules "
+                                   f"are:{list_hard_rules(network)}", HINT)
             late = f", stopped after {clock.seconds} s" if walk.is_late else ""
             notes.append(f"MaxWalkSAT: {walk.flips:,} flips in {walk.seconds:.2g} s{late}")
             # where nothing is broken nothing can be better
-            return _best(arrays, weights, walk.values, name, walk.n_broken == 0, notes)
+            return _best(arrays, weights, walk.values, name, walk.n_violated == 0, notes)
         progress(name, 0, 1)
         left = clock.left()
-        if solver == "auto":
+        if len(candidates) > 1:
             left = PROOF_SECONDS if left is None else min(left, PROOF_SECONDS)
         values, is_proven = (solve_ilp if name == "ilp" else solve_maxsat)(arrays, left)
         progress(name, 1, 1)
@@ -94,40 +97,30 @@ def best_world(network: Network, weights: np.ndarray | None = None, solver: str 
 
 
 def _candidates(solver: str, arrays: GroundArrays) -> list[str]:
+    """The solvers to try in turn; without numba, "auto" is an exact solver whatever the size."""
     if solver != "auto":
         return [solver]
-    has = {name: importlib.util.find_spec(module) is not None for name, module in (
-        ("ilp", "scipy"), ("maxsat", "pysat"))}
+    has = {name: importlib.util.find_spec(module) is not None
+           for name, module in (("ilp", "scipy"), ("maxsat", "pysat"), ("walksat", "numba"))}
     exact = next((name for name in ("ilp", "maxsat") if has[name]), None)
-    return [*([exact] if exact and arrays.n_features <= MAX_PROVEN else []), "walksat"]
+    if exact is None or (has["walksat"] and arrays.n_features > MAX_PROVEN):
+        return ["walksat"]
+    return [exact, "walksat"] if has["walksat"] else [exact]
 
 
 def _best(arrays: GroundArrays, weights: np.ndarray | None, values: np.ndarray, solver: str, is_proven: bool,
           notes: list[str]) -> Best:
     network = arrays.network
-    holds = features_holding(network, values)
-    assert not holds[network.param == HARD].any(), f"{solver} gave a world that breaks a hard rule"
+    is_true = true_features(network, values)
+    assert not is_true[network.param == HARD].any(), f"{solver} found a world that violates a hard rule"
     weights = network.weights if weights is None else weights
-    soft = network.param != HARD
-    counts = network.base.copy()
-    np.subtract.at(counts, network.param[soft], network.share[soft] * holds[soft])
-    score = float(weights @ counts + network.potentials[network.starts[:-1] + values].sum())
-    n_broken = int((holds & soft & (np.append(weights, 0.0)[network.param] > 0)).sum())
+    score = float(weights @ expected_counts(network, is_true)
+                  + network.potentials[network.starts[:-1] + values].sum())
+    n_violated = int((is_true & (log_weights(network, weights) < 0)).sum())
     how = "proven to be the best" if is_proven else "not proven to be the best"
-    notes = [*notes, f"{solver}: {how}, log-weight {score:.9g}; it breaks {n_broken:,} groundings of rules with "
+    notes = [*notes, f"{solver}: {how}, log-weight {score:.9g}; it violates {n_violated:,} groundings of rules with "
              "positive weights, and no hard one"]
-    return Best(values, solver, is_proven, score, n_broken, notes)
-
-
-def features_holding(network: Network, values: np.ndarray) -> np.ndarray:
-    """For each feature whether it holds in a world."""
-    holds = np.ones(network.n_features, dtype=bool)
-    owner = np.repeat(np.arange(network.n_features), np.diff(network.begins))
-    for chosen in np.unique(network.set).tolist():
-        at = np.flatnonzero(network.set == chosen)
-        false = ~np.isin(values[network.var[at]], list(network.sets.members[chosen]))
-        holds[owner[at[false]]] = False
-    return holds
+    return Best(values, solver, is_proven, score, n_violated, notes)
 
 
 @dataclass
@@ -154,9 +147,8 @@ class Map(Method):
         network = problem.network(self.max_groundings)
         best = best_world(network, solver=self.solver, seed=problem.seed, max_flips=self.max_flips,
                           restarts=self.restarts, noise=self.noise, clock=clock, progress=problem.progress)
-        expected = network.base.copy()
-        soft = network.param != HARD
-        np.subtract.at(expected, network.param[soft],
-                       network.share[soft] * features_holding(network, best.values)[soft])
+        expected = expected_counts(network, true_features(network, best.values))
         formulas = [np.where(odds > 0, np.inf, -np.inf) for odds in odds_of_counts(network, expected)]
-        return Solution(odds_of_values(network, one_each(network, best.values)), formulas, notes=best.notes)
+        p = np.zeros(len(network.potentials))
+        p[network.starts[:-1] + best.values] = 1
+        return Solution(odds_of_values(network, p), formulas, notes=best.notes)

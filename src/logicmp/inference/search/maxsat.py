@@ -16,8 +16,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ...ground.propagate import contradiction
 from ...limits import need
-from ..moves.arrays import GroundArrays, contradiction
+from ..moves.arrays import GroundArrays
 
 # MaxSAT counts in whole numbers: the largest weight is this many
 SCALE = 10**9
@@ -31,9 +32,9 @@ class Propositions:
         g = arrays.ground
         self.starts, self.cards = g.starts.tolist(), np.diff(g.starts).tolist()
         # by set: the values inside it, and those outside
-        self.inside = [sorted(members) for members in arrays.network.sets.members]
-        self.outside = [sorted(set(range(card)) - members) for card, members in zip(
-            arrays.network.sets.cards, arrays.network.sets.members, strict=True)]
+        rows = [row[:card] for row, card in zip(g.member, arrays.network.sets.cards, strict=False)]
+        self.inside = [np.flatnonzero(row).tolist() for row in rows]
+        self.outside = [np.flatnonzero(~row).tolist() for row in rows]
         self.n = int(g.starts[-1])
 
     def value(self, v: int, x: int) -> int:
@@ -56,7 +57,7 @@ class Propositions:
 
     def hard_clauses(self) -> Iterator[list[int]]:
         """One value for each variable, none that is impossible, and the hard rules."""
-        domain = self.arrays.domain.tolist()
+        domain = self.arrays.ground.domain.tolist()
         for v, card in enumerate(self.cards):
             for x in range(card):
                 if not domain[self.starts[v] + x]:
@@ -64,7 +65,7 @@ class Propositions:
             if card != 2:
                 yield [self.value(v, x) for x in range(card)]
                 yield from ([-self.value(v, x), -self.value(v, y)] for x in range(card) for y in range(x))
-        for f in np.flatnonzero(self.arrays.is_hard).tolist():
+        for f in np.flatnonzero(self.arrays.ground.is_hard).tolist():
             yield self.not_holding(f)
 
     def world(self, model: list[int]) -> np.ndarray:
@@ -94,7 +95,7 @@ def solve_maxsat(arrays: GroundArrays, seconds: float | None) -> tuple[np.ndarra
     from pysat.formula import WCNF
 
     # RC2 fails where nothing is soft
-    if not arrays.log_weight.any():
+    if not arrays.ground.log_weight.any():
         found = hard_world(arrays)
         if found is None:
             raise contradiction(arrays.network)
@@ -103,10 +104,10 @@ def solve_maxsat(arrays: GroundArrays, seconds: float | None) -> tuple[np.ndarra
     formula = WCNF()
     for clause in propositions.hard_clauses():
         formula.append(clause)
-    top = float(np.abs(arrays.log_weight).max(initial=0)) or 1.0
+    top = float(np.abs(arrays.ground.log_weight).max(initial=0)) or 1.0
     n = propositions.n
-    for f in np.flatnonzero(arrays.log_weight).tolist():
-        w = float(arrays.log_weight[f])
+    for f in np.flatnonzero(arrays.ground.log_weight).tolist():
+        w = float(arrays.ground.log_weight[f])
         units = max(1, round(abs(w) / top * SCALE))
         if w < 0:
             formula.append(propositions.not_holding(f), weight=units)

@@ -30,8 +30,8 @@ class Walk:
 
     values: np.ndarray
     # features that it breaks, and the hard ones of them
-    n_broken: int
-    n_broken_hard: int
+    n_violated: int
+    n_violated_hard: int
     flips: int
     seconds: float
     is_late: bool
@@ -50,29 +50,29 @@ def max_walksat(arrays: GroundArrays, rng: np.random.Generator, max_flips: int, 
     from ..moves import loops
 
     # one hard rule counts more than all soft ones
-    weight = np.where(arrays.is_hard, np.abs(arrays.log_weight).sum() + 1, -arrays.log_weight)
+    g = arrays.ground
+    weight = np.where(g.is_hard, np.abs(g.log_weight).sum() + 1, -g.log_weight)
     state = arrays.new_state(weight, np.sign(weight))
     best, best_score = np.zeros_like(state.values), np.inf
     trail = np.zeros((TRAIL, 2), dtype=np.int32)
     done, chunk, start = 0, FIRST_CHUNK, time.monotonic()
     for restart in range(restarts):
-        arrays.random_world(state, rng)
+        loops.random_world(g, state, 2, rng)
         goal = max_flips * (restart + 1) // restarts
         while True:
             before = time.monotonic()
-            flips, best_score = loops.walk(arrays.ground, state, arrays.domain, best, best_score,
-                                           min(chunk, goal - done), noise, trail, rng)
+            flips, best_score = loops.walk(g, state, best, best_score, min(chunk, goal - done), noise, trail, rng)
             done += flips
             if time.monotonic() - before < CHUNK_SECONDS / 2:
                 chunk *= 2
             progress("MaxWalkSAT", done, max_flips)
-            if state.n_broken[0] == 0 or done >= goal or clock.is_over():
+            if state.n_violated[0] == 0 or done >= goal or clock.is_over():
                 break
-        if state.n_broken[0] == 0 or clock.is_over():
+        if state.n_violated[0] == 0 or clock.is_over():
             break
     # the search remembers moves, not what followed them
     state.values[:] = best
-    arrays.follow(state)
-    n_broken_hard = int(arrays.is_hard[state.broken[: state.n_broken[0]]].sum())
-    return Walk(state.values.copy(), int(state.n_broken[0]), n_broken_hard, done, time.monotonic() - start,
+    loops.follow(g, state)
+    n_violated_hard = int(g.is_hard[state.violated[: state.n_violated[0]]].sum())
+    return Walk(state.values.copy(), int(state.n_violated[0]), n_violated_hard, done, time.monotonic() - start,
                 clock.is_over())
