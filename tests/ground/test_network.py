@@ -64,7 +64,7 @@ def test_the_features_sum_to_the_partition_function(semantics: str, model: Model
     try:
         found = build_network(world_from_tensors(model.theory, model.unary, model.evidence), semantics=semantics)
     except RuleError as error:
-        assert error.message.startswith("the evidence breaks this hard rule")
+        assert error.message.startswith("the evidence violates this hard rule")
         assert want == -np.inf
         return
     # quantified parts may have variables of their own, and then there are too many worlds to walk through here
@@ -91,7 +91,7 @@ def test_evidence_that_breaks_a_hard_rule_is_refused_with_its_place() -> None:
     with pytest.raises(RuleError) as caught:
         network("p = {A, B}\nS(p)\nT(p)\nS(x) => T(x).", "S(B)\n!T(B)")
     assert str(caught.value) == """\
-the evidence breaks this hard rule where x = B
+the evidence violates this hard rule where x = B
  --> <text>:4:1
 4 | S(x) => T(x).
   | ^^^^^^^^^^^^^
@@ -107,18 +107,18 @@ def test_too_many_groundings_are_refused_before_they_are_made() -> None:
 
 
 def test_the_papers_semantics_has_no_network() -> None:
-    with pytest.raises(LogicMPError, match="takes atoms that meet as independent"):
+    with pytest.raises(LogicMPError, match="treats equal atoms of a grounding as independent"):
         network("p = {A}\nS(p)\n1 S(x)", semantics="paper")
 
 
 def test_existence_over_literals_needs_no_variable_of_its_own() -> None:
     found = network("p = {A, B, C}\nF(p, p)\n1 EXIST y F(x, y)")
-    assert str(found) == "ground network: 9 unknown variables, 3 soft and 0 hard features, 9 literals"
+    assert str(found) == "ground network: 9 unobserved variables, 3 soft and 0 hard features, 9 literals"
 
 
 def test_existence_that_evidence_decides_is_no_feature() -> None:
     found = network("p = {A, B, C}\nF(p, p)\nS(p)\n1 (EXIST y F(x, y)) => S(x)", "F(A, B)", ("S",))
-    assert str(found) == "ground network: 3 unknown variables, 1 soft and 0 hard features, 1 literals"
+    assert str(found) == "ground network: 3 unobserved variables, 1 soft and 0 hard features, 1 literals"
     assert found.name(int(found.var[0])) == "S(A)"
 
 

@@ -80,8 +80,8 @@ def test_evidence_of_another_theory_is_refused() -> None:
     ({"method": "exakt"}, "unknown method 'exakt'\nhint: did you mean 'exact'?"),
     ({"semantics": "fuzzy"}, "unknown semantics 'fuzzy'\nhint: known: exact, paper, alchemy"),
     ({"method": "exact", "semantics": "paper"},
-     "semantics 'paper' takes atoms that meet as independent, which no ground network can say\nhint: use exact or "
-     "alchemy, or mean field"),
+     "semantics 'paper' treats equal atoms of a grounding as independent, which no ground network can do\nhint: use "
+     "semantics 'exact' or 'alchemy', or method mean-field"),
 ])
 def test_a_wrong_choice_is_refused(options: dict[str, str], message: str) -> None:
     with pytest.raises(LogicMPError) as caught:

@@ -121,7 +121,7 @@ def test_maximum_likelihood_is_that_of_exact_gradients(query: list[str]) -> None
 
 def test_maximum_likelihood_refuses_data_that_break_a_hard_rule() -> None:
     theory = parse_theory("t = {A, B}\nP(t)\nQ(t)\nP(x) => Q(x).\n(P(x))")
-    with pytest.raises(LogicMPError, match="the evidence breaks this hard rule where x = A"):
+    with pytest.raises(LogicMPError, match="the evidence violates this hard rule where x = A"):
         learn(theory, [parse_facts("P(A)", theory)], "maximum-likelihood")
 
 

@@ -1,13 +1,10 @@
-"""Ground a theory against a world: every rule as the features that the evidence leaves open.
+"""Ground a theory against a world: turn each rule into the features that the evidence leaves open.
 
-Stage: normalize -> **ground** -> infer.  Paper: Eq. 1.
+Room: ground.  Paper: Eq. 1.
 
     !(Smokes(x) ^ Friends(x,y) => Smokes(y))   one product of literals; its rows (x, y) come from a join (join.py)
     !(A(x) <=> B(x))                           A(x) !B(x) and !A(x) B(x), which exclude each other
-    EXIST y Friends(x,y)                       a part of its own: for each x, true, false, or one of some literals
-
-A quantified part that is still open becomes the conjunction of its negated literals where that is what the product
-needs; everywhere else it gets a variable of its own, which hard features tie to what it stands for.
+    EXIST y Friends(x,y)                       a quantified part (quantifiers.py)
 """
 
 from __future__ import annotations
@@ -29,29 +26,29 @@ from .join import Relation, Rows, join, relation
 from .network import HARD, Draft, Literals, Network, n_values
 from .quantifiers import Part, build_part
 
-# of all rules together; a million takes about half a gigabyte
+# groundings of all rules together; a million takes about half a gigabyte
 MAX_GROUNDINGS = 2_000_000
 
 
 def build_network(world: World, rules: Sequence[Rule] | None = None, semantics: str = "exact",
                   max_groundings: int = MAX_GROUNDINGS,
                   progress: Callable[[int, int], None] = lambda done, total: None) -> Network:
-    """The ground network of some rules, by default all of the theory's.
+    """Build the ground network of some rules, by default all rules of the theory.
 
     >>> from logicmp.facts.world import build_world
     >>> from logicmp import parse_facts, parse_theory
     >>> theory = parse_theory("2 Friends(x,y) ^ Smokes(x) => Smokes(y)")
     >>> world = build_world(parse_facts("Friends(Anna, Bob)\\nSmokes(Anna)", theory), ["Smokes"])
     >>> print(build_network(world))
-    ground network: 1 unknown variables, 1 soft and 0 hard features, 1 literals
+    ground network: 1 unobserved variables, 1 soft and 0 hard features, 1 literals
 
     Args:
-        max_groundings: refuse rules that leave more groundings open than this, all together.
-        progress: called after each rule with how many are done.
+        max_groundings: raise a CostError if the rules together leave more groundings open.
+        progress: called after each rule with the number of rules done, and of all rules.
     """
     if semantics == "paper":
-        raise LogicMPError("semantics 'paper' takes atoms that meet as independent, which no ground network can say",
-                           "use exact or alchemy, or mean field")
+        raise LogicMPError("semantics 'paper' treats equal atoms of a grounding as independent, which no ground "
+                           "network can do", "use semantics 'exact' or 'alchemy', or method mean-field")
     rules = world.theory.rules if rules is None else tuple(rules)
     grounder = _Grounder(world, rules, max_groundings)
     for r, rule in enumerate(rules):
@@ -92,14 +89,14 @@ class _Grounder:
                 self._add(rows, literals, share)
 
     def _cubes(self, formula: Formula) -> list[Cube]:
-        """Products that exclude each other, one of which holds where the formula does."""
+        """Products that exclude each other, one of which is true where the formula is."""
         expander = Expander(self.theory, self.rule, self.ranges, MAX_CUBES)
         found = expander.expand(formula)
         assert all(sign == 1 for sign, _ in found), "without quantifiers the expansion adds, and never subtracts"
         return [cube for _, cube in found]
 
     def _count(self, free: Sequence[Range], share: float) -> None:
-        """What the rule counts where no grounding is broken."""
+        """Add the count of the rule if no grounding is violated."""
         per_constant = [next(v for v in free if v.name == name) for name in self.rule.per_constant]
         n = share * math.prod(self._size(v) for v in free if v not in per_constant)
         counts = np.zeros(self.shapes[self.r])
@@ -114,7 +111,7 @@ class _Grounder:
         return max(0, high - low)
 
     def _add(self, rows: Rows, literals: Literals, share: float) -> None:
-        """Features of the current rule; what is broken whatever the unknown atoms are goes into the count."""
+        """Add features of the current rule; groundings that the evidence violates go into the count."""
         decided = literals.counts == 0
         if self.rule.is_hard:
             if decided.any():
@@ -131,7 +128,7 @@ class _Grounder:
     def _violated(self, row: Rows) -> RuleError:
         where = ", ".join(f"{name} = {self.world.theory.type[self.ranges[name].type].constants[int(column[0])]}"
                           for name, column in row.columns.items() if name in self.rule.variables)
-        return RuleError(f"the evidence breaks this hard rule{f' where {where}' if where else ''}", self.rule.span,
+        return RuleError(f"the evidence violates this hard rule{f' where {where}' if where else ''}", self.rule.span,
                          "give the rule a weight, or correct the evidence")
 
     def _guard(self, n: int) -> None:
@@ -144,9 +141,10 @@ class _Grounder:
     # products of literals
 
     def _ground(self, cube: Cube, names: Sequence[str], expand: bool) -> tuple[Rows, Literals]:
-        """The bindings for which a product can hold, and what is undecided in each.
+        """The bindings for which a product can be true, and the open literals of each.
 
-        With `expand`, a quantified part that must hold makes a row for each way it can: right where rows may overlap.
+        Args:
+            expand: make a row for each product of a quantified part that must be true; the rows may then overlap.
         """
         literals = [factor for factor in cube.factors if isinstance(factor, Literal)]
         conditions = [factor for factor in cube.factors if isinstance(factor, (Same, Differ))]
@@ -188,7 +186,7 @@ class _Grounder:
         return self._tables[key]
 
     def _locate(self, literal: Literal, index: Sequence[np.ndarray], n: int) -> tuple[np.ndarray, np.ndarray]:
-        """The variable of each undecided literal, and the set of values that makes it true."""
+        """The variable of each open literal, and the set of values that makes it true."""
         predicate = self.theory.predicate[literal.predicate]
         fixed = tuple(column for k, column in enumerate(index) if k not in predicate.functional)
         numbers = self.variables[literal.predicate]
@@ -248,7 +246,7 @@ class _Grounder:
 
 
 def _variables(world: World) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
-    """Number the unknown variables; how many values each has, and the log-potentials of the values."""
+    """Number the unobserved variables; how many values each has, and the log-potentials of the values."""
     numbers: dict[str, np.ndarray] = {}
     cards, potentials = [np.zeros(0, dtype=np.int64)], [np.zeros(0)]
     n = 0
@@ -272,7 +270,7 @@ def _variables(world: World) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndar
 
 
 def value_scores(world: World, predicate: Predicate) -> np.ndarray:
-    """The log-potential of each value of each variable, [variables..., values]: soft evidence, -inf what cannot be."""
+    """The log-potential of each value of each variable, [variables..., values]: soft evidence, or -inf."""
     values = world.values[predicate.name]
     soft = world.unary.get(predicate.name, np.zeros(()))
     soft = np.broadcast_to(soft, values.shape)

@@ -107,19 +107,18 @@ class Sets:
         owner, at = ragged_ranges(begins[numbers], np.diff(begins)[numbers])
         return owner, values[at]
 
-    def smaller(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def smaller(self) -> tuple[np.ndarray, np.ndarray]:
         """For each set itself or its complement, the one with fewer values, and whether it is the complement.
 
-        Of two values it is always {1}.
+        Of a variable with two values it is always {1}.
         """
-        known, place = np.unique(numbers, return_inverse=True)
         values, begins = self.flat()
-        n_inside = np.diff(begins)[known]
-        n_outside = np.array(self.cards)[known] - n_inside
-        has_zero = np.append(values, -1)[begins[known]] == 0
+        n_inside, numbers = np.diff(begins), np.arange(len(self.cards))
+        n_outside = np.array(self.cards) - n_inside
+        has_zero = np.append(values, -1)[begins[:-1]] == 0
         is_other = (n_outside < n_inside) | ((n_outside == n_inside) & has_zero)
-        known[is_other] = self.complement(known[is_other])
-        return known[place], is_other[place]
+        numbers[is_other] = self.complement(numbers[is_other])
+        return numbers, is_other
 
     def table(self, numbers: np.ndarray | None = None) -> np.ndarray:
         """Which values are in which set, [sets, values]; of all sets, or of those with these numbers."""
@@ -306,7 +305,7 @@ class Network:
 
     def __str__(self) -> str:
         soft, hard = int((self.param != HARD).sum()), int((self.param == HARD).sum())
-        own = f"{self.n_own:,} unknown variables"
+        own = f"{self.n_own:,} unobserved variables"
         more = f" and {len(self.cards) - self.n_own:,} for quantifiers" if len(self.cards) > self.n_own else ""
         return f"ground network: {own}{more}, {soft:,} soft and {hard:,} hard features, {len(self.var):,} literals"
 

@@ -34,10 +34,11 @@ class _Literals:
         self.feature, literal = ragged_ranges(network.begins[features], self.counts)
         # kinds of literals are sorted by variable
         self.kind = number_rows(network.var[literal], network.set[literal])
-        _, example = np.unique(self.kind, return_index=True)
+        example = np.zeros(int(self.kind.max(initial=-1)) + 1, dtype=np.int64)
+        example[self.kind] = np.arange(len(self.kind))
         self.var, self.set = network.var[literal[example]], network.set[literal[example]]
         self.sets = network.sets
-        self.small, self.is_other = self.sets.smaller(self.set)
+        self.small, self.is_other = (column[self.set] for column in self.sets.smaller())
         self.n_small = self._count(np.arange(len(example)))
 
     def _count(self, kinds: np.ndarray) -> np.ndarray:
@@ -77,8 +78,8 @@ class _Literals:
     @cached_property
     def _by_kind(self) -> tuple[np.ndarray, np.ndarray]:
         """The features of the literals sorted by kind, and where each kind begins."""
-        order = np.argsort(self.kind, kind="stable")
-        return self.feature[order], np.searchsorted(self.kind[order], np.arange(len(self.var) + 1))
+        counts = np.bincount(self.kind, minlength=len(self.var))
+        return self.feature[np.argsort(self.kind, kind="stable")], np.concatenate([[0], np.cumsum(counts)])
 
 
 def propagate(network: Network) -> np.ndarray:
@@ -92,7 +93,7 @@ def propagate(network: Network) -> np.ndarray:
     literals = _Literals(network, hard, possible)
     # all features first, then those of the variables that lost a value
     todo = np.arange(len(hard))
-    while len(todo):
+    while True:
         row, at = ragged_ranges(literals.begins[todo], literals.counts[todo])
         kind = literals.kind[at]
         is_open = ~literals.is_certain(kind)
@@ -100,6 +101,8 @@ def propagate(network: Network) -> np.ndarray:
         if not n_open.all():
             raise contradiction(network, int(literals.var[kind[n_open[row] == 0][0]]))
         changed = literals.exclude(np.unique(kind[is_open & (n_open[row] == 1)]))
+        if not len(changed):
+            break
         if not literals.n_possible[changed].all():
             raise contradiction(network, int(changed[literals.n_possible[changed] == 0][0]))
         todo = literals.features_of(changed)

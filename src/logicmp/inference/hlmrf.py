@@ -1,13 +1,13 @@
 """Hinge-loss Markov random fields (PSL): truth degrees between 0 and 1, found by consensus ADMM.
 
-Stage: ground -> **infer**.  Bach, Broecheler, Huang & Getoor (2017).
+Room: inference.  Bach, Broecheler, Huang & Getoor (2017).
 
     w Smokes(A) => Cancer(A)      loss  w max(0, Smokes(A) + (1 - Cancer(A)) - 1),  or its square
     Smokes(A) => Cancer(A).       Smokes(A) - Cancer(A) <= 0
 
-Every feature (a product of literals that holds where a rule is broken) is read in the logic of Lukasiewicz: how much
-the literals' truth together exceeds what keeps the product false. The loss is convex; its minimum is one state of the
-world in degrees of truth, no probability.
+Every feature (a product of literals that is true where a rule is violated) is read in the logic of Lukasiewicz: the
+sum of the literals' truth minus the largest sum at which the product is false. The loss is convex. Its minimum is one
+world in degrees of truth, not a probability.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from ..limits import Clock
 from .answers import EPSILON, odds_of_counts, odds_of_values
 from .method import Method, Problem, Solution
 
-# the step size is made larger or smaller by this where one residual is so many times the other
+# the step size changes by the factor BALANCE if one residual is more than TOO_FAR times the other
 BALANCE, TOO_FAR = 2.0, 10.0
 # and stays in this range
 RANGE = (1e-3, 1e3)
-# rounds between two looks at the residuals
+# rounds between two checks of the residuals
 PERIOD = 10
-# a constraint that is broken by more is worth a note
-MAX_BROKEN = 1e-3
+# a constraint that is violated by more gets a note
+MAX_VIOLATION = 1e-3
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class HingeLoss:
     squared: bool
 
     def distance(self, truth: np.ndarray) -> np.ndarray:
-        """How far each hinge is from satisfaction."""
+        """The distance of each hinge to satisfaction."""
         total = np.bincount(self.owner, self.coefficient * truth[self.value], len(self.bound))
         return np.asarray((total - self.bound).clip(0, None))
 
@@ -64,23 +64,22 @@ class HingeLoss:
         distance = self.distance(truth)[is_soft]
         return float(self.weight[is_soft] @ (distance**2 if self.squared else distance))
 
-    def broken(self, truth: np.ndarray) -> float:
-        """By how much a constraint is broken at most."""
+    def violation(self, truth: np.ndarray) -> float:
+        """The largest violation of a constraint."""
         return float(self.distance(truth)[np.isinf(self.weight)].max(initial=0.0))
 
 
 def build_loss(network: Network, squared: bool) -> HingeLoss:
-    """The hinges of a network; refuses weights that would make them concave.
+    """The hinges of a network; raises an error for weights that would make the loss concave.
 
-    Soft evidence is a rule of one literal for each value less likely than the best: its weight is the difference.
-    A negative weight of one literal alone is a positive one of its negation.
+    A negative weight of a single literal is a positive weight of its negation.
     """
     weight = -log_weights(network)
     counts = np.diff(network.begins)
     concave = np.flatnonzero((weight < 0) & (counts > 1))
     if len(concave):
         rule = network.rules[network.rule[concave[0]]]
-        raise RuleError(f"method 'hl-mrf' cannot do a negative weight of a rule with several literals: {rule}",
+        raise RuleError(f"method 'hl-mrf' allows no negative weight for a rule with several literals: {rule}",
                         rule.span, "its loss would have many minima; negate the rule, or use exact, mean-field, bp, "
                         "gibbs or mc-sat")
     chosen = np.flatnonzero(weight != 0)
@@ -103,28 +102,26 @@ def _entries(network: Network, var: np.ndarray, sets: np.ndarray
              ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The truth of literals as a linear form: literal, value and coefficient of each entry; and the constant of each.
 
-    A set with most of the values is one minus the others, so that a binary variable is always spoken of by its value 1.
+    A set with most of the values is one minus the others, so that only the value 1 of a binary variable occurs.
     """
-    small, is_other = network.sets.smaller(sets)
+    small, is_other = (column[sets] for column in network.sets.smaller())
     row, value = network.sets.values_of(small)
     return row, network.starts[var][row] + value, np.where(is_other, -1.0, 1.0)[row], is_other.astype(np.float64)
 
 
 @dataclass
 class HingeLossMRF(Method):
-    """Degrees of truth that break the rules least, as PSL finds them; they come out as if they were probabilities.
+    """Degrees of truth that violate the rules least, as in PSL; reported in place of probabilities.
 
-    A rule that is no clause counts each of the products that break it. A quantified part is a variable of its own, at
-    least as true as each of its cases and at most as true as their sum: a relaxation. What no rule speaks of stays in
-    the middle.
+    A rule that is no clause counts each of the products that violate it. A quantified part is a variable of its own,
+    at least as true as each of its cases and at most as true as their sum: a relaxation. Atoms that no rule mentions
+    stay at equal degrees.
 
     Args:
-        squared: the square of each distance to satisfaction counts (graded truth), or the distance itself (mostly 0
-            and 1).
-        iterations: rounds at most.
-        tolerance: stop when the copies of a truth value differ from it, and it from the round before, by no more than
-            this.
-        step_size: how strongly copies are drawn to each other at first; it is adapted.
+        squared: use the squares of the distances to satisfaction (graded truth), or the distances (mostly 0 and 1).
+        iterations: limit of rounds.
+        tolerance: stop when the copies of a truth value differ from it, and it from the round before, by at most this.
+        step_size: how strongly copies attract each other at first; it is adapted.
         max_groundings: groundings that the evidence may leave open.
     """
 
@@ -137,15 +134,15 @@ class HingeLossMRF(Method):
 
     def solve(self, problem: Problem) -> Solution:
         if self.step_size <= 0:
-            raise LogicMPError(f"step_size={self.step_size} cannot be", "it is more than 0")
+            raise LogicMPError(f"step_size must be above 0, got {self.step_size:g}")
         clock = Clock(self.max_seconds)
         network = problem.network(self.max_groundings)
-        # contradictions that can be seen one rule at a time are errors, not a loss
+        # a contradiction that propagation finds is an error, not a loss
         propagate(network)
         loss = build_loss(network, self.squared)
         truth, notes = self.minimize(loss, network, problem, clock)
-        if (broken := loss.broken(truth)) > MAX_BROKEN:
-            notes.append(f"a hard rule is still broken by {broken:.2g}: the hard rules may contradict each other")
+        if (violation := loss.violation(truth)) > MAX_VIOLATION:
+            notes.append(f"a hard rule is still violated by {violation:.2g}: the hard rules may contradict each other")
         p = np.where(network.potentials == -np.inf, 0.0, truth.clip(EPSILON, 1 - EPSILON))
         kind = "squared" if self.squared else "linear"
         notes.append(f"hinge loss {loss(truth):.6g} ({kind}); the answers are degrees of truth, not probabilities")
@@ -154,7 +151,7 @@ class HingeLossMRF(Method):
 
     def minimize(self, loss: HingeLoss, network: Network, problem: Problem, clock: Clock | None = None
                  ) -> tuple[np.ndarray, list[str]]:
-        """Consensus ADMM: every hinge has its own copy of the truth values it speaks of.
+        """Consensus ADMM: every hinge has its own copy of its truth values.
 
         Returns the truth of each value of each variable, and how it was found.
         """
@@ -188,7 +185,7 @@ class HingeLossMRF(Method):
                 apart, force = (float(np.abs(x).max())
                                 for x in (copies - truth[loss.value], step_size * (truth - before)))
                 residuals = (apart, force)
-                # ever more seldom, because with a step size that keeps changing it need not settle
+                # less and less often, because ADMM need not converge while the step size changes
                 if done > 1.5 * changed and (apart > TOO_FAR * force or force > TOO_FAR * apart):
                     changed = done
                     new = np.clip(step_size * (BALANCE if apart > force else 1 / BALANCE), *RANGE)
@@ -198,9 +195,9 @@ class HingeLossMRF(Method):
 
 
 def _hinge_step(loss: HingeLoss, excess: np.ndarray, norm: np.ndarray, step_size: float) -> np.ndarray:
-    """How far along its coefficients each hinge moves its copies: the minimum of hinge and distance in closed form.
+    """How far each hinge moves its copies along its coefficients: the minimum of hinge and distance in closed form.
 
-    A linear hinge moves by its weight, but not beyond satisfaction; a constraint moves right onto it.
+    A linear hinge moves by its weight, but not beyond satisfaction; a constraint moves until it is satisfied.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
         onto = excess / norm
@@ -211,7 +208,7 @@ def _hinge_step(loss: HingeLoss, excess: np.ndarray, norm: np.ndarray, step_size
 
 
 class Feasible:
-    """Truth values that can be: those of a variable are not negative, and sum to one."""
+    """The feasible truth values: those of a variable are not negative, and sum to one."""
 
     def __init__(self, network: Network):
         self.starts, self.cards = network.starts, network.cards
@@ -227,10 +224,10 @@ class Feasible:
         return np.asarray(self.possible / np.repeat(np.add.reduceat(self.possible, self.starts[:-1]), self.cards))
 
     def project(self, truth: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        """The nearest truth values that can be; of a binary variable only the value 1 is spoken of.
+        """The nearest feasible truth values; of a binary variable only the value 1 is read.
 
         Args:
-            counts: how many copies each value has: the more, the more it weighs.
+            counts: the number of copies of each value, which is its weight in the distance.
         """
         truth = truth.copy()
         for places in self.groups:
@@ -244,7 +241,7 @@ class Feasible:
 
 
 def project_simplex(x: np.ndarray, inverse: np.ndarray) -> np.ndarray:
-    """The nearest point of each row that is not negative and sums to one; -inf stays 0.
+    """For each row the nearest point that is not negative and sums to one; -inf becomes 0.
 
     >>> project_simplex(np.array([[0.5, 0.9, -np.inf]]), np.ones((1, 3))).round(9).tolist()
     [[0.3, 0.7, 0.0]]

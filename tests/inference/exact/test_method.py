@@ -36,7 +36,7 @@ def test_marginals_are_those_of_the_enumeration(semantics: str, model: Model) ->
     try:
         want = oracle.exact_marginals(model.theory, model.unary, model.evidence, model.sizes, semantics)
     except LogicMPError:
-        with pytest.raises(LogicMPError, match=r"no world satisfies|breaks this hard rule"):
+        with pytest.raises(LogicMPError, match=r"no world satisfies|violates this hard rule"):
             Exact().solve(problem)
         return
     got = Exact().solve(problem)
@@ -138,9 +138,9 @@ def test_a_component_that_is_too_wide_is_refused_with_numbers() -> None:
     with pytest.raises(CostError) as caught:
         infer(WIDE, query="R", method="exact", max_cells=2**20)
     assert caught.value.message.startswith("1 of 10 components are too wide to be summed: that of R(P0,P0), R(P0,P1), "
-                                           "R(P0,P2), ... has 81 unknown variables and needs more than ")
-    assert caught.value.hint == ("use auto, which takes mean field there, or mean-field; or close predicates; or raise "
-                                 "max_cells")
+                                           "R(P0,P2), ... has 81 unobserved variables and needs more than ")
+    assert caught.value.hint == ("use auto, which uses mean field for these, or mean-field; or close predicates; or "
+                                 "raise max_cells")
 
 
 def test_auto_is_exact_where_it_can_be_and_mean_field_elsewhere_and_says_so() -> None:

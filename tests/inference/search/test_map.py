@@ -60,7 +60,7 @@ def test_every_solver_finds_a_best_world(seed: int) -> None:
     try:
         network = build_network(world_from_tensors(model.theory, model.unary, model.evidence))
     except LogicMPError as error:
-        assert "breaks this hard rule" in error.message
+        assert "violates this hard rule" in error.message
         return
     if np.prod(network.cards, dtype=float) > 2**16:
         pytest.skip("too many worlds to try them all")

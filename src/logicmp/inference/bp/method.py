@@ -1,12 +1,12 @@
 """Loopy belief propagation on the clauses of the ground network.
 
-Stage: ground -> **infer**.
+Room: inference/bp.
 
     Smokes(A) - [Smokes(A) => Cancer(A)] - Cancer(A)      a tree: the probabilities are exact
-    three friends in a circle                             a loop: an approximation, which may not settle
+    three friends in a circle                             a loop: an approximation, which may not converge
 
-Every factor and every variable sends all its messages at once, damped, until none changes. The formulas asked for are
-read from the beliefs: of a factor where one has all their variables, else as if their literals were independent.
+All factors and variables send their messages at once, damped, until none changes. A queried formula is read from the
+belief of a factor that has all its variables; without such a factor its literals are treated as independent.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from .messages import Messages
 
 @dataclass
 class BeliefPropagation(Method):
-    """Sum-product messages with a closed form for clauses of any length; exact where the factors form a tree.
+    """Sum-product messages in closed form for clauses of any length; exact marginals if the factors form a tree.
 
-    Hard rules are true constraints. The notes tell whether the messages settled, and the Bethe approximation of log Z.
+    Hard rules are true constraints. The notes report convergence, and the Bethe approximation of log Z.
 
     Args:
-        iterations: rounds of messages at most.
-        damping: how much of the old log-message stays in each round.
+        iterations: limit of rounds of messages.
+        damping: share of the previous log-messages kept, 0 to below 1.
         tolerance: stop when no message (in log-odds) would change by more than this.
         max_groundings: groundings that the evidence may leave open.
     """
@@ -50,7 +50,7 @@ class BeliefPropagation(Method):
 
     def solve(self, problem: Problem) -> Solution:
         if not 0 <= self.damping < 1:
-            raise LogicMPError(f"damping={self.damping} cannot be", "it is at least 0 and less than 1")
+            raise LogicMPError(f"damping must be at least 0 and below 1, got {self.damping:g}")
         clock = Clock(self.max_seconds)
         network = problem.network(self.max_groundings)
         possible = propagate(network)
@@ -68,7 +68,7 @@ class BeliefPropagation(Method):
 
     def _compress(self, graph: Graph, readings: tuple[Reading, ...]
                   ) -> tuple[Graph, np.ndarray, tuple[Reading, ...], list[str]]:
-        """The graph to run on, which of its variables stands for each of the network's, and what to say of it."""
+        """The graph to run on, which of its variables stands for each one of the network, readings and notes."""
         return graph, np.arange(len(graph.cards)), readings, []
 
     def _run(self, messages: Messages, problem: Problem, clock: Clock) -> list[str]:
@@ -87,7 +87,7 @@ class BeliefPropagation(Method):
 
 
 def _probabilities(messages: Messages) -> np.ndarray:
-    """Of each value of each variable of the graph."""
+    """The probability of each value of each variable of the graph."""
     belief = messages.beliefs()
     if not len(belief):
         return belief

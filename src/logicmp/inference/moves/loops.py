@@ -1,13 +1,13 @@
-"""What must run one step after the other, compiled: moves, repairs, unit propagation.
+"""Sequential steps as compiled loops: moves, repairs, WalkSAT.
 
-Stage: ground -> **infer**.  Needs numba; nothing imports this file but the methods that are asked to run.
+Room: inference/moves.  Needs numba, so methods import this file only when they run.
 
-    values   S(A)=1 C(A)=0          n_false  of the feature  S(A) !C(A)  is 0: it holds, the rule is broken
-    move(S(A), 0)                   n_false becomes 1, and the score and the list of broken features with it
+    values   S(A)=1 C(A)=0          n_false  of the feature  S(A) !C(A)  is 0: it is true, the rule is violated
+    move(S(A), 0)                   n_false becomes 1; the score and the list of violated features follow
 
-A move costs what the variable occurs. Variables that stand for quantified parts are never moved by a method: they
-follow what they are made of. numba keeps what it has compiled beside this file, by its date: the loops of all methods
-that call these (`gibbs_loops`, `mcsat_loops`) are to be touched when this file changes.
+The time of a move is proportional to the occurrences of its variable. Methods never move the variables of quantified
+parts: these follow their atoms. numba caches the compiled code on disk by this file's date, so touch the loops that
+call these (`gibbs_loops`, `mcsat_loops`) when this file changes.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from numba.core.options import DefaultOptions
 from .arrays import Ground, State
 
 F = TypeVar("F", bound=Callable[..., Any])
-# nothing is allocated inside the loops, so that references need not be counted: that would take half of the time
+# the loops allocate nothing, so references need no counting, which would take half of the time
 OPTIONS: dict[str, Any] = {"_nrt": False} if hasattr(DefaultOptions, "_nrt") else {}
 
 
 def compiled(function: F) -> F:
-    """Compile when first called, and keep the result on disk; the function must not make arrays."""
+    """Compile a function at its first call, and cache the result on disk; it must not allocate arrays."""
     return cast(F, numba.njit(cache=True, nogil=True, **OPTIONS)(function))
 
 
 @compiled
 def copy(source: np.ndarray, target: np.ndarray) -> None:
-    """Element by element: numba makes a copy on the way of `target[:] = source`."""
+    """Copy element by element: numba allocates an array for `target[:] = source`."""
     for k in range(len(source)):
         target[k] = source[k]
 
 
 @compiled
 def refresh(g: Ground, s: State) -> None:
-    """Count anew: after values, weights or lists were written from outside."""
+    """Count from scratch, after values, weights or lists were written from outside."""
     s.n_violated[0], s.score[0] = 0, 0.0
     for f in range(len(s.n_false)):
         n = 0
@@ -98,7 +98,7 @@ def _move_one(g: Ground, s: State, v: int, new: int) -> None:
 
 @compiled
 def decided(g: Ground, s: State, a: int) -> int:
-    """The value that a quantified part has by what it is made of."""
+    """The value of a quantified part that follows from its atoms."""
     if g.decider[a] < 0:
         return 1
     others = s.n_false[g.decider[a]] - (s.values[a] != g.inside[a])
@@ -108,7 +108,7 @@ def decided(g: Ground, s: State, a: int) -> int:
 
 @compiled
 def move(g: Ground, s: State, v: int, new: int) -> None:
-    """Give a variable a value, and the quantified parts that follow it theirs."""
+    """Give a variable a value, and update the quantified parts that follow it."""
     if s.values[v] == new:
         return
     _move_one(g, s, v, new)
@@ -128,7 +128,7 @@ def change(g: Ground, s: State, v: int, new: int) -> float:
         move(g, s, v, new)
         after: float = s.score[0]
         move(g, s, v, old)
-        # as it was to the last digit, however often this is tried
+        # restore the last digit too, however often this is tried
         s.score[0] = before
         return after - before
     total = 0.0
@@ -146,7 +146,7 @@ def change(g: Ground, s: State, v: int, new: int) -> float:
 
 @compiled
 def _descend(g: Ground, s: State, domain: np.ndarray, a: int, rng: np.random.Generator) -> tuple[int, int]:
-    """A move that brings a quantified part nearer to its other value; -1 if there is none."""
+    """A move that brings a quantified part closer to its other value; -1 if there is none."""
     wants, chosen = True, 0
     while a >= g.n_own:
         f = g.decider[a]
@@ -175,7 +175,7 @@ def _descend(g: Ground, s: State, domain: np.ndarray, a: int, rng: np.random.Gen
 @compiled
 def repair(g: Ground, s: State, domain: np.ndarray, f: int, noise: float,
            rng: np.random.Generator) -> tuple[int, int]:
-    """The move that mends a broken feature: any of them, or (but for the noise) the best; -1 if there is none."""
+    """The best move that repairs a violated feature, or with probability `noise` a random one; -1 if there is none."""
     is_random = rng.random() < noise
     wants = s.listed[f] < 0
     n, best, best_v, best_new = 0, np.inf, -1, 0
@@ -196,7 +196,7 @@ def repair(g: Ground, s: State, domain: np.ndarray, f: int, noise: float,
             if cost < best:
                 best, best_v, best_new, n = cost, v, x, 1
             elif cost == best:
-                # of equals any, each as probable as the others
+                # of equally good moves, each with the same probability
                 n += 1
                 if rng.random() * n < 1:
                     best_v, best_new = v, x
@@ -231,10 +231,12 @@ def follow(g: Ground, s: State) -> None:
 @compiled
 def walk(g: Ground, s: State, best: np.ndarray, best_score: float, max_flips: int, noise: float,
          trail: np.ndarray, rng: np.random.Generator) -> tuple[int, float]:
-    """WalkSAT: mend broken features one by one; `best` is the world of lowest score. Returns flips and that score.
+    """WalkSAT: repair violated features one by one; `best` becomes the world of lowest score.
+
+    Returns the number of flips, and that score.
 
     Args:
-        trail: room for the moves since `best`, [n, 2]: cheaper to repeat them than to copy the world.
+        trail: room for the moves since `best`, [n, 2]; repeating them is cheaper than copying the world.
     """
     n_trail = len(trail) + 1
     for flip in range(max_flips + 1):
@@ -261,7 +263,7 @@ def walk(g: Ground, s: State, best: np.ndarray, best_score: float, max_flips: in
 
 @compiled
 def literal_truth(g: Ground, domain: np.ndarray, v: int, chosen: int) -> int:
-    """1: the literal holds whatever the variable is; 0: it may hold or not; -1: it cannot hold."""
+    """1 if a literal is true for all values in the domain, -1 if for none, 0 otherwise."""
     some, some_not = False, False
     for x in range(g.starts[v + 1] - g.starts[v]):
         if domain[g.starts[v] + x]:
@@ -274,7 +276,7 @@ def literal_truth(g: Ground, domain: np.ndarray, v: int, chosen: int) -> int:
 
 @compiled
 def find(parent: np.ndarray, v: int) -> int:
-    """The representative of a variable's group, with the way to it made shorter."""
+    """The representative of a variable's group; shortens the path to it."""
     while parent[v] != v:
         parent[v] = parent[parent[v]]
         v = parent[v]

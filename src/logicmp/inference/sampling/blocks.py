@@ -1,12 +1,10 @@
-"""Gibbs sampling: draw every variable given all others, again and again, in several chains.
+"""Blocks of variables that Gibbs sampling draws together, and the joint states of each block.
 
-Stage: ground -> **infer**.  Paper: Eq. 1; Geman and Geman 1984, blocks as in Jensen et al. 1995.
+Room: inference/sampling.  Jensen et al. 1995.
 
-    1.1 Smokes(A) => Smokes(B)         two variables, drawn in turn
-    Smokes(A) <=> Ill(A).              a hard tie: one block, drawn from its joint states 00 and 11
-    mood(A) in {Glad, Sad, Calm}       one variable, drawn from all its values
-
-What is counted are the conditional probabilities, not the draws (Rao-Blackwell), so that few samples do.
+    Smokes(A) <=> Ill(A).              hard: one block with the joint states 00 and 11
+    9 Smokes(A) <=> Ill(A)             strong: one block with all four states
+    1.1 Smokes(A) => Smokes(B)         weak: two variables, drawn in turn
 """
 
 from __future__ import annotations
@@ -19,10 +17,10 @@ from ...errors import CostError
 from ...ground.propagate import n_open_literals
 from ..moves.arrays import GroundArrays
 
-# of one block: beyond it the block is too big
+# joint states, and variables joined by strong rules, of one block
 MAX_STATES = 4096
 MAX_MEMBERS = 20
-# partial states looked at for each state that is kept
+# partial states that may be tried for each state that is listed
 NODES_PER_STATE = 64
 
 
@@ -32,13 +30,14 @@ class Blocks(NamedTuple):
     # the variables of block b are var[first[b]] to var[first[b+1]]
     first: np.ndarray
     var: np.ndarray
-    # its joint states are states[state_first[b]] to states[state_first[b+1]], one after the other; none if it is alone
+    # its joint states are states[state_first[b]] to states[state_first[b+1]], one after the other; a lone variable has
+    # none
     state_first: np.ndarray
     states: np.ndarray
     # room for the log-weights of one block's states, and for the probabilities of all values
     score: np.ndarray
     p: np.ndarray
-    # places of the values of variables that have no choice
+    # places of the values of variables with only one possible value
     decided: np.ndarray
     n_joint: int
     largest: int
@@ -74,7 +73,7 @@ def build_blocks(arrays: GroundArrays, block_weight: float, max_states: int) -> 
 
 
 def _sources(arrays: GroundArrays) -> tuple[np.ndarray, np.ndarray]:
-    """The variables that each quantified part is made of."""
+    """The variables that each quantified part depends on."""
     g, n = arrays.ground, len(arrays.network.cards)
     owner = np.repeat(np.arange(n), np.diff(g.follow_first))
     order = np.argsort(g.follows, kind="stable")
@@ -101,7 +100,7 @@ class _Lister:
         self.depth, self.values = np.full(n, -1, dtype=np.int64), np.zeros(n, dtype=np.int64)
 
     def states(self, block: np.ndarray) -> np.ndarray | None:
-        """[states, variables]; None if they are too many."""
+        """The joint states of a block, [states, variables]; None if there are too many."""
         from . import gibbs_loops
 
         out = np.empty((self.max_states, len(block)), dtype=np.int32)
@@ -122,7 +121,7 @@ class _Lister:
 
 
 def _collect(arrays: GroundArrays, lister: _Lister, groups: list[np.ndarray], sizes: np.ndarray) -> Blocks:
-    """Blocks in the order of their first variables, lone variables among them."""
+    """The blocks as arrays: lone variables first, then those with joint states."""
     g, network = arrays.ground, arrays.network
     is_joint = np.zeros(len(sizes), dtype=bool)
     for group in groups:

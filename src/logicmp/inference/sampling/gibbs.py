@@ -1,12 +1,12 @@
-"""Gibbs sampling: draw every variable given all others, again and again, in several chains.
+"""Gibbs sampling: draw every variable given all others, in several chains.
 
-Stage: ground -> **infer**.  Paper: Eq. 1; Geman and Geman 1984, blocks as in Jensen et al. 1995.
+Room: inference/sampling.  Paper: Eq. 1; Geman and Geman 1984, blocks as in Jensen et al. 1995.
 
     1.1 Smokes(A) => Smokes(B)         two variables, drawn in turn
     Smokes(A) <=> Ill(A).              a hard tie: one block, drawn from its joint states 00 and 11
     mood(A) in {Glad, Sad, Calm}       one variable, drawn from all its values
 
-What is counted are the conditional probabilities, not the draws (Rao-Blackwell), so that few samples do.
+Conditional probabilities are counted instead of draws (Rao-Blackwell), so fewer samples are needed.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from .chains import Sampler, Tally, solution_of
 
 @dataclass
 class Gibbs(Sampler):
-    """Blocked Gibbs sampling; variables that hard rules tie together are drawn together, or it refuses.
+    """Blocked Gibbs sampling; raises a CostError if hard rules tie too many variables together.
 
     Args:
-        block_weight: rules with at least this weight tie their variables together as well, where the block stays small.
-        max_states: joint states that a block may have.
+        block_weight: rules with at least this weight also tie their variables together, while the block stays small.
+        max_states: limit of the joint states of a block.
     """
 
     name: ClassVar[str] = "gibbs"
@@ -54,7 +54,7 @@ class Gibbs(Sampler):
             gibbs_loops.sweep(arrays.ground, states[chain], blocks, network.potentials, tally, n, rngs[chain])
 
         draws = chains.run(advance, network)
-        # a variable without a choice is in no block
+        # a variable with one possible value is in no block
         draws.p[blocks.decided] = arrays.ground.domain[blocks.decided]
         solution = solution_of(arrays, draws)
         if blocks.n_joint:

@@ -1,9 +1,9 @@
-"""The compiled loops of Gibbs sampling: blocks are joined, their states listed, and drawn one after the other.
+"""The compiled loops of Gibbs sampling: join blocks, list their states, draw them one after the other.
 
-Stage: ground -> **infer**.  Needs numba.
+Room: inference/sampling.  Needs numba.
 
-    a variable of its own      one look at its occurrences gives the log-weight of every value
-    a block                    every state is tried, and its score read off
+    a lone variable            one pass over its occurrences gives the log-weight of every value
+    a block                    every state is tried to get its score
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ def join_blocks(g: Ground, ties: np.ndarray, source_first: np.ndarray, sources: 
 
     Args:
         ties: features, the most important first.
-        sources: what the quantified part a is made of, sources[source_first[a - n_own]] and on.
-        parent: of the union-find structure; log_states and n_members are kept for its roots.
-        roots: room for as many as a block may have members.
+        sources: the quantified part a depends on sources[source_first[a - n_own]] and on.
+        parent: of the union-find structure; log_states and n_members are valid for its roots.
+        roots: room for the members of the largest block allowed.
     """
     for f in ties:
         n, size, total = 0, 0, 0.0
@@ -57,7 +57,7 @@ def join_blocks(g: Ground, ties: np.ndarray, source_first: np.ndarray, sources: 
 @compiled
 def list_states(g: Ground, must_not: np.ndarray, block: np.ndarray, depth: np.ndarray,
                 values: np.ndarray, max_nodes: int, out: np.ndarray) -> int:
-    """All joint values of a block that break no hard feature inside it, into `out`; -1 if they are too many.
+    """Write all joint values of a block that violate no hard feature inside it to `out`; -1 if there are too many.
 
     Args:
         depth: -1 for every variable; values: room for them.
@@ -97,7 +97,7 @@ def list_states(g: Ground, must_not: np.ndarray, block: np.ndarray, depth: np.nd
 
 @compiled
 def _is_violated(g: Ground, must_not: np.ndarray, depth: np.ndarray, values: np.ndarray, v: int) -> bool:
-    """Whether a hard feature of v holds whatever the variables without a value get."""
+    """Whether a hard feature of v is true for all values of the variables that have none yet."""
     for i in range(g.first[v], g.first[v + 1]):
         f = g.feature[i]
         if not must_not[f]:
@@ -135,7 +135,7 @@ def sweep(g: Ground, s: State, b: Blocks, potentials: np.ndarray, tally: Tally, 
 
 @compiled
 def _draw(score: np.ndarray, n: int, rng: np.random.Generator) -> int:
-    """Log-weights become probabilities, and one of them is drawn."""
+    """Turn log-weights into probabilities in place, and draw one of them."""
     top = -np.inf
     for k in range(n):
         top = max(top, score[k])
@@ -151,7 +151,7 @@ def _draw(score: np.ndarray, n: int, rng: np.random.Generator) -> int:
         left -= score[k]
         score[k] /= z
     if drawn < 0:
-        # what was left by rounding
+        # rounding left nothing drawn: take the most probable
         drawn = 0
         for k in range(n):
             if score[k] > score[drawn]:

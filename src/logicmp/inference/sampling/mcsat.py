@@ -1,12 +1,12 @@
-"""MC-SAT: slice sampling, in which every step draws a world from those that keep some of the rules obeyed so far.
+"""MC-SAT: slice sampling; each step keeps some of the satisfied rules, and draws a world that satisfies them.
 
-Stage: ground -> **infer**.  Paper: Eq. 1; Poon and Domingos 2006.
+Room: inference/sampling.  Paper: Eq. 1; Poon and Domingos 2006.
 
-    2 Smokes(A) => Cancer(A)      obeyed now: to be kept in the next step with probability 1 - exp(-2)
-    -1 Smokes(A)                  not true now: as !Smokes(A) of weight 1
+    2 Smokes(A) => Cancer(A)      satisfied now: kept in the next step with probability 1 - exp(-2)
+    -1 Smokes(A)                  false now: like !Smokes(A) with weight 1
     Smokes(A) v Smokes(B).        kept in every step
 
-Hard and strong rules, which stop single-variable moves, cost nothing here.
+Hard and strong rules, which block single-variable moves, do not slow it down.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from ..moves.arrays import build_arrays
 from ..search.start import satisfy_hard_rules
 from .chains import Sampler, Tally, solution_of
 
-# worlds of a component that are gone through to draw one of them
+# a component with at most this many states is listed
 MAX_STATES = 4096
 
 
 @dataclass
 class MCSat(Sampler):
-    """MC-SAT, with exactly uniform draws for small components of the rules to be kept, and SampleSAT for the others.
+    """MC-SAT, with exactly uniform draws for small components of the kept rules, and SampleSAT for the others.
 
     Args:
-        max_states: a component with at most this many states is listed.
-        max_search_flips: of one run of SampleSAT; after it the component keeps its old world.
+        max_states: a component with at most this many states is listed, and drawn from exactly.
+        max_search_flips: limit of one run of SampleSAT; if it finds no world, the component keeps its old one.
     """
 
     name: ClassVar[str] = "mc-sat"

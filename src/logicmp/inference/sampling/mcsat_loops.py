@@ -1,10 +1,10 @@
-"""The compiled loops of MC-SAT: choose the rules to be kept, propagate, draw a world from those that keep them.
+"""The compiled loops of MC-SAT: choose the rules to keep, propagate, draw a world that satisfies them.
 
-Stage: ground -> **infer**.  Needs numba.  Poon and Domingos 2006; SampleSAT: Wei, Erenrich and Selman 2004.
+Room: inference/sampling.  Needs numba.  Poon and Domingos 2006; SampleSAT: Wei, Erenrich and Selman 2004.
 
     kept  S(A) v S(B),  C(A)        unit propagation decides C(A); S(A) and S(B) are one component
-    a component of few states       is listed, and one of its worlds drawn: exactly uniform
-    a large one                     SampleSAT, then moves that go from one of its worlds to another
+    a component of few states       all its worlds are listed, and one is drawn: exactly uniform
+    a large one                     SampleSAT, then moves from one of its worlds to another
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ..moves.arrays import Cells, Ground, GroundArrays, State
 from ..moves.loops import change, compiled, copy, find, literal_truth, move, repair
 from .chains import Tally
 
-# SampleSAT: how many moves are those of simulated annealing, its temperature, and the noise of the others
+# SampleSAT: the share of simulated annealing moves, their temperature, and the noise of the other moves
 ANNEALING = 0.5
 TEMPERATURE = 0.3
 NOISE = 0.5
-# moves inside the worlds that keep the rules, for each variable of a component
+# moves among the satisfying worlds, for each variable of a component
 MIXING = 20
 
 
@@ -108,7 +108,7 @@ def _cut_tables(s: State, cells: Cells, rng: np.random.Generator) -> None:
 @compiled
 def _restrict(g: Ground, listed: np.ndarray, domain: np.ndarray, old: np.ndarray, v: int, chosen: int, keep: bool,
               n_open: np.ndarray, stack: np.ndarray, n_stack: int) -> int:
-    """Keep the values inside (or outside) a set; features that have one open literal left go on the stack."""
+    """Keep the values inside (or outside) a set; features with one open literal left go on the stack."""
     begin, end = g.starts[v], g.starts[v + 1]
     n = 0
     for x in range(end - begin):
@@ -144,11 +144,11 @@ def _restrict(g: Ground, listed: np.ndarray, domain: np.ndarray, old: np.ndarray
 @compiled
 def propagate(g: Ground, listed: np.ndarray, domain: np.ndarray, n_open: np.ndarray, stack: np.ndarray,
               old: np.ndarray) -> bool:
-    """Unit propagation: values that the listed features exclude leave the domain; false if nothing is left.
+    """Unit propagation: remove the values that the listed features exclude; false if a variable has none left.
 
     Args:
-        listed: 1 for features that must not hold, -1 for those that must.
-        n_open: filled with the number of open literals of each feature that must not hold, -1 where one cannot.
+        listed: 1 for features that must be false, -1 for those that must be true.
+        n_open: filled with the number of open literals of each feature that must be false, -1 if it cannot be true.
         stack, old: room for all features, and for the values of one variable.
     """
     n_stack = 0
@@ -189,7 +189,7 @@ def propagate(g: Ground, listed: np.ndarray, domain: np.ndarray, n_open: np.ndar
 
 @compiled
 def _find_components(g: Ground, s: State, r: Workspace) -> None:
-    """Lists of the variables that the chosen features tie together, in r.head and r.after; parts are left out."""
+    """List the variables that the chosen features tie together, in r.head and r.after, without quantified parts."""
     for v in range(len(r.parent)):
         r.parent[v], r.head[v] = v, -1
     for f in range(len(s.listed)):
@@ -202,7 +202,7 @@ def _find_components(g: Ground, s: State, r: Workspace) -> None:
                 if root < 0:
                     root = other
                 elif other != root:
-                    # the lower number leads, so that the root is the user's own variable
+                    # the lower number becomes the root, so that no quantified part does
                     root, other = min(root, other), max(root, other)
                     r.parent[other] = root
     for v in range(g.n_own - 1, -1, -1):
@@ -255,7 +255,7 @@ def _next_value(g: Ground, r: Workspace, v: int, x: int) -> int:
 
 @compiled
 def _draw_listed(g: Ground, s: State, r: Workspace, n: int, rng: np.random.Generator) -> int:
-    """Go through all worlds of a component like an odometer, draw one, count all. Returns how many there are."""
+    """Go through all worlds of a component like an odometer, draw one, count all; returns how many there are."""
     for i in range(n):
         move(g, s, r.members[i], _next_value(g, r, r.members[i], -1))
     n_worlds, i = 0, 0
@@ -317,7 +317,7 @@ def _draw_by_search(g: Ground, s: State, r: Workspace, n: int, rng: np.random.Ge
         r.failures[0] += 1
         for i in range(n):
             move(g, s, r.members[i], r.kept[i])
-    # each keeps the uniform distribution as it is
+    # each of these moves leaves the uniform distribution unchanged
     for _ in range(MIXING * n):
         v = r.members[int(rng.random() * n)]
         new = _random_value(g, r, v, rng)

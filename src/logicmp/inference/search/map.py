@@ -1,9 +1,9 @@
 """The most probable world: MaxWalkSAT, exact MaxSAT, or an integer program.
 
-Stage: ground -> **infer**.  Paper: Eq. 1, its mode.
+Room: inference/search.  Paper: Eq. 1, its mode.
 
-    infer(rules, facts, "Smokes", method="map")       every atom 0 or 1, the hard rules obeyed, or it says why not
-    best_world(network, solver="ilp").values          the same for one's own network
+    infer(rules, facts, "Smokes", method="map")       every atom 0 or 1; the hard rules are satisfied
+    best_world(network, solver="ilp").values          the same for a network of your own
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from .maxsat import solve_maxsat
 from .walksat import max_walksat
 
 SOLVERS = ("auto", "walksat", "maxsat", "ilp")
-# auto: beyond so many features it does not try to prove anything, and not for longer than so many seconds
+# auto: an exact solver runs on networks of at most this many features, for at most this many seconds
 MAX_PROVEN = 50_000
 PROOF_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
 class Best:
-    """The best world that was found."""
+    """The best world that a solver found."""
 
     # by variable
     values: np.ndarray
     solver: str
     is_proven: bool
-    # its log-probability but for log Z
+    # its log-probability plus log Z
     score: float
-    # the soft groundings it breaks
+    # groundings of rules with positive weights that it violates
     n_violated: int
     notes: list[str] = field(default_factory=list)
 
@@ -51,7 +51,7 @@ class Best:
 def best_world(network: Network, weights: np.ndarray | None = None, solver: str = "auto", *, seed: int = 0,
                max_flips: int = 10_000_000, restarts: int = 10, noise: float = 0.3, clock: Clock | None = None,
                progress: Progress = silent) -> Best:
-    """The world of highest probability, or the best that was found in time.
+    """The most probable world, or the best one that was found in time.
 
     >>> from logicmp import parse_facts, parse_theory
     >>> from logicmp.ground.build import build_network
@@ -62,13 +62,16 @@ def best_world(network: Network, weights: np.ndarray | None = None, solver: str 
 
     Args:
         weights: instead of the network's own.
-        solver: "walksat", "maxsat" (RC2), "ilp" (HiGHS), or "auto": an exact one for small networks.
+        solver: "walksat" (needs numba), "maxsat" (RC2, needs python-sat), "ilp" (HiGHS, needs SciPy), or "auto": an
+            exact one for at most 60 seconds if the network is small, then MaxWalkSAT. Without numba, "auto" is an exact
+            one for any network; without SciPy and python-sat it is MaxWalkSAT.
         max_flips, restarts, noise: of MaxWalkSAT.
     """
     if solver not in SOLVERS:
         raise LogicMPError(f"unknown solver {solver!r}", closest(solver, SOLVERS, "solver"))
     if restarts < 1 or max_flips < 1:
-        raise LogicMPError(f"restarts={restarts}, max_flips={max_flips} cannot be", "one is the least")
+        name, given = ("restarts", restarts) if restarts < 1 else ("max_flips", max_flips)
+        raise LogicMPError(f"{name} must be at least 1, got {given}")
     clock = clock or Clock(None)
     arrays = build_arrays(network, weights, unary_features=True)
     notes: list[str] = []
@@ -82,7 +85,7 @@ def best_world(network: Network, weights: np.ndarray | None = None, solver: str 
                                    f"are:{list_hard_rules(network)}", HINT)
             late = f", stopped after {clock.seconds} s" if walk.is_late else ""
             notes.append(f"MaxWalkSAT: {walk.flips:,} flips in {walk.seconds:.2g} s{late}")
-            # where nothing is broken nothing can be better
+            # a world that violates no rule is a best one
             return _best(arrays, weights, walk.values, name, walk.n_violated == 0, notes)
         progress(name, 0, 1)
         left = clock.left()
@@ -128,10 +131,11 @@ class Map(Method):
     """The most probable world; each answer is 0 or 1.
 
     Args:
-        solver: "walksat", "maxsat" (exact, python-sat), "ilp" (exact, SciPy) or "auto".
+        solver: "walksat", "maxsat" (exact, python-sat), "ilp" (exact, SciPy) or "auto": exact if the network is small
+            or numba is missing, else MaxWalkSAT.
         max_flips: of MaxWalkSAT, all restarts together.
         restarts: of MaxWalkSAT.
-        noise: the share of MaxWalkSAT's moves that are random.
+        noise: share of random moves of MaxWalkSAT, 0 to 1.
         max_groundings: groundings that the evidence may leave open.
     """
 

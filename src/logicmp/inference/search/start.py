@@ -1,12 +1,9 @@
-"""A ground network as the arrays that compiled loops run on, and a world in it that obeys the hard rules.
+"""Find a world that satisfies the hard rules, for chains to start from.
 
-Stage: ground -> **infer**.
+Room: inference/search; used by gibbs and mc-sat.
 
-    soft evidence 0.8 S(A)          one more feature, !S(A), with log-weight log 0.2 - log 0.8
-    hard rules                      unit propagation first: what they decide leaves the domains
-    a quantified part               follows what it is made of, by the one feature that decides it
-
-Everything is linear in the size of the network.
+    WalkSAT with restarts      finds one in most cases
+    a SAT solver               otherwise finds one, or proves that there is none
 """
 
 from __future__ import annotations
@@ -18,18 +15,18 @@ from ...ground.propagate import HINT, contradiction, list_hard_rules
 from ...limits import Clock, need
 from ..moves.arrays import GroundArrays, State
 
-# how often the search for a world that obeys the hard rules begins anew, and its share of random moves
+# restarts of the search, and its share of random moves
 RESTARTS = 10
 NOISE = 0.3
 
 
 def satisfy_hard_rules(arrays: GroundArrays, state: State, rng: np.random.Generator, max_flips: int, clock: Clock,
                     chain: int) -> None:
-    """Fill a state with a world that obeys the hard rules, found by WalkSAT; raise if there is none.
+    """Fill a state with a world that satisfies the hard rules; raise an error if there is none.
 
     Args:
-        state: its list of broken features must be that of the hard ones.
-        chain: the first starts from all false, the second from all true, so that two modes are not overlooked.
+        state: must list the hard features as violated if true.
+        chain: chain 0 starts from all false, chain 1 from all true, so that they find two modes if there are two.
     """
     from ..moves import loops
 

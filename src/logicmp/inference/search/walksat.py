@@ -1,10 +1,10 @@
-"""MaxWalkSAT: mend broken rules one by one, and remember the best world met on the way.
+"""MaxWalkSAT: repair violated groundings one by one, and remember the best world on the way.
 
-Stage: ground -> **infer**; used by map.  Kautz, Selman and Jiang 1997.
+Room: inference/search; used by map.  Kautz, Selman and Jiang 1997.
 
-    a broken grounding is chosen at random; one of its atoms is changed: any, or the one that costs least
+    choose a violated grounding at random; change one of its atoms: a random one, or the one with the lowest cost
 
-Clauses are features to be avoided (or, for negative weights, to be reached); the loop itself is `loops.walk`.
+The loop itself is `loops.walk`. A rule with a negative weight is violated if its features are false.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import numpy as np
 from ...limits import Clock, Progress, need
 from ..moves.arrays import GroundArrays
 
-# moves between two looks at the clock, at first
+# moves between two checks of the clock at first; doubled until they take about CHUNK_SECONDS
 FIRST_CHUNK = 10_000
 CHUNK_SECONDS = 0.1
-# moves that are repeated rather than a world copied
+# up to this many moves are repeated to reach the best world; after more, the world is copied
 TRAIL = 4096
 
 
@@ -29,7 +29,7 @@ class Walk:
     """The best world of a search."""
 
     values: np.ndarray
-    # features that it breaks, and the hard ones of them
+    # features that it violates, and the hard ones among them
     n_violated: int
     n_violated_hard: int
     flips: int
@@ -44,12 +44,12 @@ def max_walksat(arrays: GroundArrays, rng: np.random.Generator, max_flips: int, 
     Args:
         arrays: with soft evidence as features.
         max_flips: of all restarts together.
-        noise: the share of moves that are random.
+        noise: share of random moves, 0 to 1.
     """
     need("numba", "sampling", "MaxWalkSAT")
     from ..moves import loops
 
-    # one hard rule counts more than all soft ones
+    # one hard grounding outweighs all soft ones together
     g = arrays.ground
     weight = np.where(g.is_hard, np.abs(g.log_weight).sum() + 1, -g.log_weight)
     state = arrays.new_state(weight, np.sign(weight))
@@ -70,7 +70,7 @@ def max_walksat(arrays: GroundArrays, rng: np.random.Generator, max_flips: int, 
                 break
         if state.n_violated[0] == 0 or clock.is_over():
             break
-    # the search remembers moves, not what followed them
+    # the search remembers moves, but not how quantified parts followed them
     state.values[:] = best
     loops.follow(g, state)
     n_violated_hard = int(g.is_hard[state.violated[: state.n_violated[0]]].sum())
