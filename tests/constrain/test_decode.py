@@ -209,3 +209,11 @@ def test_clustering_refuses_other_predicates() -> None:
 def test_an_answer_prints_what_it_did() -> None:
     assert str(decode("A => B", {"A": torch.tensor(2.0), "B": torch.tensor(-1.0)}, method="threshold")) == (
         "threshold: 1 groundings violated before, 1 after; not proven to be the best answer")
+
+
+@pytest.mark.usefixtures("without_numba")
+@pytest.mark.parametrize("method", ["ilp", "maxsat"])
+def test_decoding_needs_no_numba(method: str) -> None:
+    decoded = decode("A => B", {"A": torch.tensor(2.0), "B": torch.tensor(-1.0)}, method=method)
+    assert decoded.optimal
+    assert {name: bool(value) for name, value in decoded.values.items()} == {"A": True, "B": True}

@@ -28,7 +28,7 @@ class _Literals:
 
     def __init__(self, network: Network, features: np.ndarray, possible: np.ndarray):
         self.possible, self.starts = possible, network.starts
-        self.n_possible = np.add.reduceat(possible, self.starts[:-1], dtype=np.int64) if len(possible) else possible
+        self.n_possible = np.diff(np.cumsum(np.append(0, possible))[self.starts])
         self.counts = np.diff(network.begins)[features]
         self.begins = np.cumsum(self.counts) - self.counts
         self.feature, literal = ragged_ranges(network.begins[features], self.counts)

@@ -14,26 +14,13 @@ from hypothesis import strategies as st
 from logicmp import LogicMPError, infer, load_facts, load_theory, parse_facts, parse_theory
 from logicmp.facts.world import build_world
 from logicmp.ground.build import build_network
-from logicmp.ground.join import number_rows
 from logicmp.ground.propagate import propagate
 from logicmp.inference.bp.graph import build_graph
-from logicmp.inference.bp.messages import log_both, log_cost, log_sums_of_others
 from logicmp.testing.method_battery import FACTS, SMOKERS, MethodBattery
 
 
 class TestBeliefPropagation(MethodBattery):
     method, tolerance = "bp", 1e-6
-
-
-@given(st.integers(0, 2**32), st.integers(0, 30))
-def test_equal_rows_get_equal_numbers_in_the_order_of_their_values(seed: int, n: int) -> None:
-    rng = np.random.default_rng(seed)
-    kinds = [rng.integers(-3, 4, n), rng.integers(0, 2, n).astype(bool), rng.choice([0.5, -np.inf, 2.0], n),
-             rng.choice(rng.integers(2**64, size=4, dtype=np.uint64), n), rng.choice([-2**62, 0, 2**62], n)]
-    columns = [kinds[k] for k in rng.integers(len(kinds), size=rng.integers(1, 6))]
-    rows = list(zip(*(column.tolist() for column in columns), strict=True))
-    known = sorted(set(rows))
-    assert number_rows(*columns).tolist() == [known.index(row) for row in rows]
 
 
 def random_tree(rng: random.Random, n: int) -> str:
@@ -189,15 +176,3 @@ def test_progress_is_told_round_by_round() -> None:
     assert ("bp", 1, 1000) in told
 
 
-@given(odds=st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=6))
-def test_products_of_probabilities_near_one_keep_their_digits(odds: list[float]) -> None:
-    cost = log_cost(np.array(odds))
-    log_p, log_not = log_both(log_sums_of_others(cost, np.array([0, len(odds)])))
-    assert not np.isnan(log_p).any()
-    for k in range(len(odds)):
-        others = np.array(odds[:k] + odds[k + 1 :])
-        assert log_p[k] == pytest.approx(-np.logaddexp(0, -others).sum(), rel=1e-9, abs=1e-12)
-        # 1 - prod r lies between the largest 1 - r and the sum of all
-        each = -np.logaddexp(0, others)
-        low, high = each.max(initial=-np.inf), np.logaddexp.reduce(each, initial=-np.inf)
-        assert low - 1e-6 <= log_not[k] <= min(high, 0) + 1e-6

@@ -11,10 +11,9 @@ from logicmp import CostError, LogicMPError, infer, oracle, parse_facts, parse_t
 from logicmp.execute.inputs import world_from_tensors
 from logicmp.facts.world import build_world
 from logicmp.ground.build import build_network
-from logicmp.ground.network import label_components
 from logicmp.inference.answers import as_probability
 from logicmp.inference.exact.method import Exact, ExactModel
-from logicmp.inference.exact.structures import elimination_order, shorten
+from logicmp.inference.exact.structures import shorten
 from logicmp.inference.method import Problem
 from logicmp.testing.method_battery import MethodBattery
 from logicmp.testing.random_models import Model, models
@@ -105,30 +104,6 @@ def test_a_long_disjunction_is_cut_into_a_chain() -> None:
     assert got.log_partition == pytest.approx(np.log(some + none))
     network = build_network(build_world(parse_facts("", parse_theory(theory))))
     assert max(np.diff(shorten(network).begins)) <= 6
-
-
-def test_components_are_those_of_the_features() -> None:
-    theory = parse_theory("p = {A, B, C, D}\nS(p)\nF(p, p)\n1 F(x, y) => (S(x) <=> S(y))")
-    network = build_network(build_world(parse_facts("F(A, B)\nF(C, D)", theory), ["S"]))
-    label = label_components(network)
-    assert label[0] == label[1] != label[2] == label[3]
-
-
-def test_equal_components_are_solved_together() -> None:
-    people = ", ".join(f"P{i}" for i in range(500))
-    network = build_network(build_world(parse_facts("0.9 S(P3)", parse_theory(
-        f"p = {{{people}}}\nS(p)\nT(p)\n1 S(x) => T(x)")), ["S", "T"]))
-    (structure,) = ExactModel(network).structures
-    assert structure.variables.shape == (500, 2)
-
-
-def test_the_elimination_order_of_a_chain_is_narrow_and_of_a_clique_is_refused() -> None:
-    chain = [(k, k + 1) for k in range(50)]
-    order, cells = elimination_order([2] * 51, chain, 1000)
-    assert order is not None
-    assert cells == 50 * 4 + 2
-    clique = [(i, j) for i in range(40) for j in range(i)]
-    assert elimination_order([2] * 40, clique, 2**22)[0] is None
 
 
 WIDE = ("p = {" + ", ".join(f"P{i}" for i in range(9)) + "}\nR(p, p)\nS(p)\n0.5 R(x, y) ^ R(y, z) => R(x, z)\n1 S(x)")
