@@ -1,10 +1,10 @@
 """The paper's mean field before its two improvements: grounding by grounding, for the ablation of its speed.
 
-Stage: ground -> **infer**.  Paper: Eq. 2-3, Theorem 1, the figure of the speed ablation.
+Room: benchmarks.  Paper: Eq. 2-3, Theorem 1, the figure of the speed ablation.
 
-    Smokes(A) Friends(A,B) !Smokes(B)     broken with probability q q (1-q): one message for each of its three atoms
+    Smokes(A) Friends(A,B) !Smokes(B)     true with probability q q (1-q): one message for each of its three atoms
     rule_out=False                        each message a sum over all values of the other atoms (Eq. 3)
-    rule_out=True                         only the one assignment that breaks the rule matters (Theorem 1)
+    rule_out=True                         only the one assignment that violates the rule matters (Theorem 1)
     parallel=True                         all groundings at once: gather, multiply, scatter
 
 The answers are those of `mean-field`, which needs no groundings at all.
@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from logicmp.errors import LogicMPError, RuleError
+from logicmp.errors import RuleError
 from logicmp.ground.build import MAX_GROUNDINGS
 from logicmp.ground.features import (
     expected_counts,
@@ -31,7 +31,7 @@ from logicmp.ground.features import (
 from logicmp.ground.network import Network
 from logicmp.inference.answers import odds_of_counts, odds_of_values
 from logicmp.inference.method import Method, Problem, Solution
-from logicmp.limits import Clock
+from logicmp.limits import Clock, need
 
 
 @dataclass
@@ -39,10 +39,10 @@ class MeanFieldSequential(Method):
     """Synchronous updates, as `mean-field` does them, over the groundings one by one.
 
     Args:
-        iterations: updates at most, or exactly if `tolerance` is 0.
-        damping: how much of the old log-odds stays in each update.
+        iterations: limit of updates; their exact number if `tolerance` is 0.
+        damping: share of the previous log-odds kept, 0 to below 1.
         tolerance: stop when no marginal moves by more than this.
-        hard_weight: the weight that a hard rule acts with.
+        hard_weight: finite weight that stands in for a hard rule.
         rule_out: use Theorem 1; otherwise sum over all values of the other atoms.
         parallel: all groundings at once.
         max_groundings: groundings that the evidence may leave open.
@@ -71,7 +71,7 @@ class MeanFieldSequential(Method):
                 break
             with np.errstate(invalid="ignore"):
                 update = network.potentials - aggregate(q, weights)
-                # what cannot be stays at -inf
+                # impossible values stay at -inf
                 logits = np.where(np.isinf(logits), logits, (1 - self.damping) * update + self.damping * logits)
             before, q = q, _softmax(network, logits)
             problem.progress("mean field", number + 1, self.iterations)
@@ -84,7 +84,7 @@ class MeanFieldSequential(Method):
         return Solution(odds_of_values(network, q), odds_of_counts(network, expected), notes=notes)
 
     def _network(self, problem: Problem) -> Network:
-        """The network with a finite weight for hard rules, as the layer has them."""
+        """The network with a finite weight for hard rules, as in the layer."""
         rules = [replace(rule, is_hard=False, weight=self.hard_weight) if rule.is_hard else rule
                  for rule in problem.world.theory.rules]
         network = problem.network(self.max_groundings, (*rules, *problem.formulas))
@@ -107,7 +107,7 @@ def _softmax(network: Network, logits: np.ndarray) -> np.ndarray:
 
 
 class _Sequential:
-    """One grounding after the other, compiled: the loops of Eq. 2-3 as they stand."""
+    """One grounding after the other, compiled: the loops of Eq. 2-3 as they are written."""
 
     def __init__(self, network: Network, rule_out: bool):
         values, begins = network.sets.flat()
@@ -122,18 +122,16 @@ class _Sequential:
 
 @cache
 def _compiled(rule_out: bool) -> Callable[..., None]:
-    try:
-        from numba import njit
-    except ImportError:
-        raise LogicMPError("grounding by grounding needs numba, which is not installed",
-                           'pip install "logicmp[sampling]", or use parallel=True') from None
+    need("numba", "sampling", "parallel=False")
+    from numba import njit
+
     compiled: Callable[..., None] = njit(_messages_by_theorem if rule_out else _messages_by_sum)
     return compiled
 
 
 def _messages_by_theorem(feature: Any, var: Any, chosen: Any, starts: Any, cards: Any, values: Any, begins: Any, q: Any,
                          weights: Any, total: Any) -> None:
-    """To atom i: the probability that all other literals of the grounding hold (Theorem 1)."""
+    """To atom i: the probability that all other literals of the grounding are true (Theorem 1)."""
     for f in range(len(feature) - 1):
         for i in range(feature[f], feature[f + 1]):
             p = weights[f]
@@ -157,7 +155,7 @@ def _messages_by_sum(feature: Any, var: Any, chosen: Any, starts: Any, cards: An
             n *= cards[var[j]]
         for i in range(first, last):
             for world in range(n):
-                rest, p, is_broken = world, weights[f], True
+                rest, p, is_violated = world, weights[f], True
                 value = 0
                 for j in range(first, last):
                     v = rest % cards[var[j]]
@@ -166,12 +164,12 @@ def _messages_by_sum(feature: Any, var: Any, chosen: Any, starts: Any, cards: An
                     for m in range(begins[chosen[j]], begins[chosen[j] + 1]):
                         if values[m] == v:
                             is_member = True
-                    is_broken = is_broken and is_member
+                    is_violated = is_violated and is_member
                     if j == i:
                         value = v
                     else:
                         p *= q[starts[var[j]] + v]
-                if is_broken:
+                if is_violated:
                     total[starts[var[i]] + value] += p
 
 

@@ -1,4 +1,4 @@
-"""Hinge-loss random fields: the optimum of independent solvers, and the refusal of what is not convex."""
+"""Hinge-loss random fields: the optimum of independent solvers, and an error for a loss that is not convex."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FEATURES = {"formulas", "quantifiers", "equality", "symmetric", "multiclass", "f
 
 class TestHingeLossMRF(MethodBattery):
     method, tolerance = "hl-mrf", 1e-3
-    # truth that breaks no rule where that can be, however small the weight; in the middle where no rule speaks
+    # degrees that violate no rule if possible, for any weight; 0.5 for atoms that no rule mentions
     answers = {  # noqa: RUF012
         "one atom": {"S(A)": 1},
         "no arguments": {"Rain": 1, "Wet": 0.5},
@@ -129,7 +129,7 @@ def test_a_negative_weight_of_one_atom_is_a_positive_one_of_its_negation() -> No
     assert one.log_odds == pytest.approx(two.log_odds)
 
 
-def test_a_rule_that_makes_the_loss_concave_is_refused_with_the_methods_that_can() -> None:
+def test_a_rule_that_makes_the_loss_concave_is_rejected_with_the_methods_that_allow_it() -> None:
     with pytest.raises(RuleError) as caught:
         infer("p = {A}\nS(p)\nT(p)\n1 S(x)\n-2 S(x) => T(x)", query="S", method="hl-mrf")
     assert str(caught.value) == """\
@@ -176,7 +176,7 @@ def test_a_run_stops_at_its_limits_with_what_it_has() -> None:
     assert got.notes[0] == "hl-mrf was stopped after 0.0 s and 0 rounds, the last change was inf"
 
 
-def test_a_step_size_of_zero_is_refused() -> None:
+def test_a_step_size_of_zero_is_rejected() -> None:
     with pytest.raises(LogicMPError, match="step_size must be above 0, got 0"):
         infer(SMOKERS, FACTS, "Smokes", method="hl-mrf", step_size=0)
 

@@ -229,8 +229,8 @@ class _Grounder:
             owners.append(owner)
         predicate = Predicate(f"part {len(self.parts)}", tuple(map(Argument, free.values())))
         self.theory = replace(self.theory, predicates=(*self.theory.predicates, predicate))
-        self.parts[predicate.name] = build_part(predicate, shape, np.concatenate(owners),
-                                                [literals for _, literals in found], self.draft.sets)
+        self.parts[predicate.name] = build_part(shape, np.concatenate(owners), [literals for _, literals in found],
+                                                self.draft.sets)
         return Atom(predicate.name, tuple(Variable(n, t) for n, t in free.items()))
 
     def finish(self) -> Network:

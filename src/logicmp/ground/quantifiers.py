@@ -16,7 +16,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..normalize.cubes import Literal
-from ..parse.theory import Predicate
 from .join import Guard, Rows, ragged_ranges
 from .network import Draft, Literals, Network, Sets, simplify
 
@@ -25,7 +24,6 @@ from .network import Draft, Literals, Network, Sets, simplify
 class Part:
     """A quantified part `EXIST y body(x, y)`: for each x what is known, and the products one of which must be true."""
 
-    predicate: Predicate
     # over the free variables: whether it can be true, and whether it is
     can: np.ndarray
     must: np.ndarray
@@ -85,8 +83,7 @@ class Part:
         return np.asarray(self.variable[number])
 
 
-def build_part(predicate: Predicate, shape: tuple[int, ...], owner: np.ndarray, products: Sequence[Literals],
-               sets: Sets) -> Part:
+def build_part(shape: tuple[int, ...], owner: np.ndarray, products: Sequence[Literals], sets: Sets) -> Part:
     """A quantified part from the open products of its body.
 
     Args:
@@ -103,7 +100,7 @@ def build_part(predicate: Predicate, shape: tuple[int, ...], owner: np.ndarray, 
     # a part that is true already needs no products
     order = np.flatnonzero(~must[owner])
     order = order[np.argsort(owner[order], kind="stable")]
-    return Part(predicate, can.reshape(shape), must.reshape(shape), simple.take(order), owner[order], is_flat,
+    return Part(can.reshape(shape), must.reshape(shape), simple.take(order), owner[order], is_flat,
                 np.full(size, -1, dtype=np.int64))
 
 

@@ -1,4 +1,4 @@
-"""Belief propagation: exact on trees, honest about loops, and finite whatever is hard."""
+"""Belief propagation: exact marginals on trees, approximate ones on loops, finite messages with hard rules."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def random_tree(rng: random.Random, n: int) -> str:
         formula = parts[0]
         for part in parts[1:]:
             formula = f"({formula} {rng.choice(('v', '=>', '<=>', '^'))} {part})"
-        # a hard rule that leaves the tree possible: one disjunction cannot be broken by the others
+        # a hard rule that leaves the tree possible: the other rules cannot violate one disjunction
         rules.append(f"{' v '.join(parts)}." if rng.random() < 0.15 else f"{rng.uniform(-3, 3):.3f} {formula}")
     return "\n".join(lines + rules)
 
@@ -115,7 +115,7 @@ def test_a_formula_over_the_variables_of_a_factor_is_exact_on_a_tree() -> None:
 
 @pytest.mark.parametrize("query", [
     "Smokes(x) ^ Smokes(y)", "EXIST x (Smokes(x) ^ Cancer(x))", "Smokes(x) => Cancer(x)"])
-def test_asking_for_a_formula_changes_no_atom(query: str) -> None:
+def test_querying_a_formula_changes_no_atom(query: str) -> None:
     facts = "Friends(Anna, Bob)\nFriends(Bob, Carl)\nFriends(Carl, Anna)"
     alone = infer(SMOKERS, facts, "Smokes, Cancer", method="bp")
     both = infer(SMOKERS, facts, f"Smokes, Cancer, {query}", method="bp")
@@ -129,7 +129,7 @@ def test_a_loop_is_an_approximation_that_settles() -> None:
     assert 1e-6 < np.abs(got.probabilities - want.probabilities).max() < 0.05
 
 
-def test_what_hard_rules_decide_is_certain_and_nothing_else() -> None:
+def test_only_atoms_that_hard_rules_decide_are_certain() -> None:
     theory = "p = {A, B}\nS(p)\nT(p)\nS(A).\nS(x) => T(x).\n800 T(B)"
     got = infer(theory, query="S, T", method="bp")
     assert (got["S(A)"], got["T(A)"]) == (1.0, 1.0)
@@ -165,7 +165,7 @@ def test_a_run_stops_at_its_time_with_what_it_has() -> None:
     assert len(got) == 6
 
 
-def test_a_damping_that_stops_everything_is_refused() -> None:
+def test_a_damping_that_keeps_every_message_is_rejected() -> None:
     with pytest.raises(LogicMPError, match="damping must be at least 0 and below 1, got 1"):
         infer(SMOKERS, FACTS, "Smokes", method="bp", damping=1.0)
 

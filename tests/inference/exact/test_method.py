@@ -1,4 +1,4 @@
-"""Exact inference: the oracle's numbers on every random theory, and the refusal of what is too wide."""
+"""Exact inference: the oracle's numbers on every random theory, and an error for components that are too wide."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_log_partition_and_its_gradient_are_those_of_the_oracle() -> None:
         assert slope[k].item() == pytest.approx((z[0] - z[1]) / 2e-5, abs=1e-7)
 
 
-def test_a_long_disjunction_is_cut_into_a_chain() -> None:
+def test_a_long_disjunction_is_split_into_a_chain() -> None:
     people = ", ".join(f"P{i}" for i in range(60))
     theory = f"p = {{{people}}}\nS(p)\n0.1 S(x)\n3 EXIST x S(x)"
     got = infer(theory, query="S, EXIST x S(x)", method="exact")
@@ -109,7 +109,7 @@ def test_a_long_disjunction_is_cut_into_a_chain() -> None:
 WIDE = ("p = {" + ", ".join(f"P{i}" for i in range(9)) + "}\nR(p, p)\nS(p)\n0.5 R(x, y) ^ R(y, z) => R(x, z)\n1 S(x)")
 
 
-def test_a_component_that_is_too_wide_is_refused_with_numbers() -> None:
+def test_a_component_that_is_too_wide_is_rejected_with_numbers() -> None:
     with pytest.raises(CostError) as caught:
         infer(WIDE, query="R", method="exact", max_cells=2**20)
     assert caught.value.message.startswith("1 of 10 components are too wide to be summed: that of R(P0,P0), R(P0,P1), "
@@ -136,7 +136,7 @@ def test_auto_leaves_all_to_mean_field_where_groundings_are_too_many() -> None:
                             "100), in line 4")
 
 
-def test_a_formula_asked_for_is_never_divided() -> None:
+def test_a_queried_formula_is_never_divided() -> None:
     theory = "p = {A, B}\nS(p)\nT(p)\n1 S(x) <=> T(x)"
     got = infer(theory, "S(A)\nT(A)\n!S(B)\n!T(B)", "S(x) <=> T(x), S(x) ^ (T(x) v S(B)), FORALL x (S(x) v !T(x))",
                 method="exact", semantics="alchemy", opened=["S", "T"])

@@ -1,4 +1,4 @@
-"""MC-SAT: the exact numbers within the sampling error, hard rules obeyed, strong rules no obstacle."""
+"""MC-SAT: the exact marginals within the sampling error, with hard and with strong rules."""
 
 from __future__ import annotations
 

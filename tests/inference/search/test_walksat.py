@@ -1,20 +1,13 @@
-"""The compiled loops that all sampling methods share: counts, propagation, WalkSAT on satisfiable clauses."""
+"""MaxWalkSAT on satisfiable clauses, and its repeatability."""
 
 from __future__ import annotations
 
 import numpy as np
+from networks import network_of
 
-from logicmp import parse_facts, parse_theory
-from logicmp.facts.world import build_world
-from logicmp.ground.build import build_network
-from logicmp.ground.network import Network
 from logicmp.inference.moves.arrays import build_arrays
 from logicmp.inference.search.walksat import max_walksat
 from logicmp.limits import Clock, silent
-
-
-def network_of(theory: str, facts: str = "") -> Network:
-    return build_network(build_world(parse_facts(facts, parse_theory(theory))))
 
 
 def test_walksat_solves_a_satisfiable_formula_and_stops() -> None:
