@@ -20,6 +20,7 @@ lint: .venv/dev
 
 docs: .venv/dev
 	$(BIN)/python docs/make_cli.py
+	$(BIN)/python docs/make_outputs.py
 
 bench: .venv/dev
 	$(BIN)/python -m benchmarks run

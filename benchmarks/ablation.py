@@ -24,6 +24,7 @@ from logicmp.facts.world import build_world
 from logicmp.inference.answers import as_probability
 from logicmp.inference.mean_field import MeanField
 from logicmp.inference.method import Problem
+from logicmp.limits import Limits
 
 from .baselines import EinsumPerImplication
 from .case import Disagreement
@@ -89,7 +90,7 @@ def main(arguments: list[str]) -> int:
 
 def measure(problem: Problem, variant: Variant) -> float:
     """The seconds of one more update; what one update gives must be what mean field gives."""
-    problem = replace(problem, semantics=variant.semantics)
+    problem = replace(problem, semantics=variant.semantics, limits=Limits(groundings=MAX_GROUNDINGS))
     run = _einsum(problem, variant) if variant.method == EINSUM else _method(problem, variant)
     taken = []
     # the first run compiles, plans and warms up
@@ -104,8 +105,7 @@ def measure(problem: Problem, variant: Variant) -> float:
 def _method(problem: Problem, variant: Variant) -> Callable[[int], Mapping[str, np.ndarray]]:
     options = dict(FIXED)
     if variant.method != "mean-field":
-        options |= {"max_groundings": MAX_GROUNDINGS, "parallel": variant.is_parallel,
-                    "rule_out": variant.has_rule_out}
+        options |= {"parallel": variant.is_parallel, "rule_out": variant.has_rule_out}
     method = MeanField if variant.method == "mean-field" else MeanFieldSequential
     return lambda n: method.make({"iterations": n, **options}).solve(problem).log_odds
 

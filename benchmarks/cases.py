@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from logicmp import LogicMP, LogicMPError, Theory, parse_facts, parse_theory
-from logicmp.execute.state import State
+from logicmp.execute.state import Call, Values
 
 from .baselines import EinsumPerImplication, matrix_products, paper_code, two_channels
 from .case import Case, Options, Ratio, Task, Unavailable
@@ -176,23 +176,21 @@ class _Iteration:
     def __init__(self, data: _DataSet, latent: tuple[str, ...], q: Mapping[str, Tensor], semantics: str):
         layer = LogicMP(data.theory, semantics=semantics, learn_weights=False)
         observed = tuple(name for name in q if name not in latent)
-        self.latent = list(latent)
         self.executor = layer.executor(data.sizes, observed)
-        self.q = {name: tensor.unsqueeze(0) for name, tensor in q.items()}
-        self.weights = [weight.to(next(iter(q.values())).dtype) for weight in layer.weights]
-        self.sizes = data.sizes
+        batched = {name: tensor.unsqueeze(0) for name, tensor in q.items()}
+        self.q = {name: batched[name] for name in latent}
+        like = next(iter(batched.values()))
+        self.call = Call([weight.to(like.dtype) for weight in layer.weights], data.sizes, like,
+                         observed={name: batched[name] for name in observed})
         self.constants = self.once()
 
-    def _state(self) -> State:
-        return State(self.q, self.weights, self.sizes)
-
-    def once(self) -> dict[int, Tensor]:
+    def once(self) -> Values:
         with torch.no_grad():
-            return dict(self.executor.constants(self._state()))
+            return self.executor.constants(self.call)
 
     def run(self) -> dict[str, Tensor]:
         with torch.no_grad():
-            return self.executor.messages(self._state(), self.constants, self.latent)
+            return self.executor.messages(self.q, self.call, self.constants)
 
 
 def _run_einsum(einsum: EinsumPerImplication, q: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -27,7 +27,7 @@ from logicmp.inference.moves.arrays import build_arrays
 from logicmp.inference.sampling.blocks import build_blocks
 from logicmp.inference.sampling.chains import new_tally
 from logicmp.inference.search.walksat import max_walksat
-from logicmp.limits import Clock, silent
+from logicmp.limits import Limits, silent
 
 BAR = 1e6
 # variables up to which it counts
@@ -77,8 +77,8 @@ def flips_per_second(n: int, build: Callable[[int], Network] = random_3sat, flip
     """Moves of WalkSAT."""
     arrays = build_arrays(build(n), unary_features=True)
     rng = np.random.default_rng(0)
-    max_walksat(arrays, rng, 1000, 1, 0.5, Clock(None), silent)
-    walk = max_walksat(arrays, rng, flips, 1, 0.5, Clock(None), silent)
+    max_walksat(arrays, rng, 1000, 1, 0.5, Limits(), silent)
+    walk = max_walksat(arrays, rng, flips, 1, 0.5, Limits(), silent)
     return walk.flips / walk.seconds
 
 

@@ -21,7 +21,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from logicmp.errors import RuleError
-from logicmp.ground.build import MAX_GROUNDINGS
 from logicmp.ground.features import (
     expected_counts,
     independent_probabilities,
@@ -30,8 +29,8 @@ from logicmp.ground.features import (
 )
 from logicmp.ground.network import Network
 from logicmp.inference.answers import odds_of_counts, odds_of_values
-from logicmp.inference.method import Method, Problem, Solution
-from logicmp.limits import Clock, need
+from logicmp.inference.method import Method, Problem, Solution, Status
+from logicmp.limits import need
 
 
 @dataclass
@@ -45,7 +44,6 @@ class MeanFieldSequential(Method):
         hard_weight: finite weight that stands in for a hard rule.
         rule_out: use Theorem 1; otherwise sum over all values of the other atoms.
         parallel: all groundings at once.
-        max_groundings: groundings that the evidence may leave open.
     """
 
     name: ClassVar[str] = "mean-field-sequential"
@@ -55,19 +53,18 @@ class MeanFieldSequential(Method):
     hard_weight: float = 10.0
     rule_out: bool = True
     parallel: bool = False
-    max_groundings: int = MAX_GROUNDINGS
 
     def solve(self, problem: Problem) -> Solution:
         network = self._network(problem)
         weights = -log_weights(network)
         aggregate = (_Parallel if self.parallel else _Sequential)(network, self.rule_out)
-        clock = Clock(self.max_seconds)
         logits = network.potentials.copy()
         q = _softmax(network, logits)
-        notes = []
+        notes, status = [], Status.ITERATIONS
         for number in range(self.iterations):
-            if clock.is_over():
-                notes.append(f"mean field was stopped after {clock.seconds} s and {number} updates")
+            if problem.limits.is_over():
+                status = Status.TIME
+                notes.append(f"mean field was stopped after {problem.limits.seconds} s and {number} updates")
                 break
             with np.errstate(invalid="ignore"):
                 update = network.potentials - aggregate(q, weights)
@@ -76,18 +73,19 @@ class MeanFieldSequential(Method):
             before, q = q, _softmax(network, logits)
             problem.progress("mean field", number + 1, self.iterations)
             if self.tolerance and np.abs(q - before).max(initial=0.0) < self.tolerance * (1 - self.damping):
+                status = Status.CONVERGED
                 break
         else:
             if self.tolerance:
-                notes.append(f"mean field did not settle in {self.iterations} updates")
+                notes.append(f"mean field did not converge in {self.iterations} updates")
         expected = expected_counts(network, independent_probabilities(network, q, np.arange(network.n_features)))
-        return Solution(odds_of_values(network, q), odds_of_counts(network, expected), notes=notes)
+        return Solution(odds_of_values(network, q), status, odds_of_counts(network, expected), notes=notes)
 
     def _network(self, problem: Problem) -> Network:
         """The network with a finite weight for hard rules, as in the layer."""
         rules = [replace(rule, is_hard=False, weight=self.hard_weight) if rule.is_hard else rule
                  for rule in problem.world.theory.rules]
-        network = problem.network(self.max_groundings, (*rules, *problem.formulas))
+        network = problem.network((*rules, *problem.formulas))
         if len(network.cards) > network.n_own:
             feature = int(np.searchsorted(network.begins, np.flatnonzero(network.var >= network.n_own)[0], "right")) - 1
             rule = network.rules[network.rule[feature]]
@@ -122,7 +120,7 @@ class _Sequential:
 
 @cache
 def _compiled(rule_out: bool) -> Callable[..., None]:
-    need("numba", "sampling", "parallel=False")
+    need("numba", "sampling", "grounding by grounding", "use parallel=True")
     from numba import njit
 
     compiled: Callable[..., None] = njit(_messages_by_theorem if rule_out else _messages_by_sum)

@@ -21,7 +21,7 @@ BESIDE = {"oracle": {"errors", "parse", "oracle"},
 INSIDE_INFERENCE = ["method", "answers", "moves", "search", "sampling", "exact", "bp", "hlmrf", "mean_field", "auto",
                     "run"]
 TORCH = ("execute/", "layer.py", "estimator.py", "inference/exact/", "inference/mean_field.py", "inference/auto.py",
-         "learning/", "constrain/", "demo/", "cli/demo.py", "oracle/", "testing/")
+         "learning/", "constrain/", "demo/", "oracle/", "testing/")
 FILES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
 
 

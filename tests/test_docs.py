@@ -1,119 +1,78 @@
-"""Every document runs: Python blocks, console sessions, and the examples in docstrings.
-
-A ```python block is run, all blocks of a document in one namespace and one folder; a ```text block directly after it is
-what it prints. In a ```console block, `$ logicmp ...` is run and the lines below are what comes out, results and
-messages together; `$ cat FILE` shows a file, which is made if nothing has made it yet. Other commands are not run.
-A ```mln block is a theory, a ```db block holds facts about the theory above it: both must be readable.
-"""
+"""Every page runs, type-checks and links to something: README, docs/, and the examples in docstrings."""
 
 from __future__ import annotations
 
-import contextlib
 import doctest
 import importlib
 import importlib.util
-import io
+import os
 import pkgutil
 import re
-import shlex
-from collections.abc import Iterator
+import shutil
+import subprocess
+import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import ModuleType
 
+import numpy as np
 import pytest
 from fixtures_reader import ROOT
 
 import logicmp
-from logicmp.cli.app import main
-
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
 
 
-class Block(NamedTuple):
-    language: str
-    text: str
-    line: int
-    # only blanks stand between this block and the one above
-    follows: bool
+def load_script(name: str) -> ModuleType:
+    """A script of docs/, which is not a package."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / f"docs/{name}.py")
+    assert spec is not None and spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    # dataclasses and NamedTuples look their module up
+    sys.modules[name] = script
+    spec.loader.exec_module(script)
+    return script
 
 
-def read_blocks(text: str) -> Iterator[Block]:
-    end = 0
-    for found in FENCE.finditer(text):
-        yield Block(found[1], found[2], text.count("\n", 0, found.start()) + 1, not text[end : found.start()].strip())
-        end = found.end()
+make_cli, make_outputs, make_picture = (load_script(name) for name in ("make_cli", "make_outputs", "make_picture"))
+READMES = [ROOT / "CONTRIBUTING.md", ROOT / "benchmarks/README.md", *sorted((ROOT / "experiments").glob("*/README.md"))]
 
 
-def run_program(words: list[str], stdin: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What the program prints, results and messages together."""
-    monkeypatch.setattr("sys.argv", words)
-    monkeypatch.setattr("sys.stdin", io.StringIO(stdin))
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed), contextlib.suppress(SystemExit):
-        main()
-    return printed.getvalue()
-
-
-def run_console(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for session in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
-        command, _, expected = session.partition("\n")
-        *before, last = ([*shlex.split(part, comments=True)] for part in command.split(" | "))
-        stdin = "".join(Path(name).read_text(encoding="utf-8") for words in before for name in words[1:])
-        if last[:1] == ["logicmp"]:
-            assert run_program(last, stdin, monkeypatch).rstrip() == expected.rstrip(), f"$ {command}"
-        elif last[:1] == ["cat"]:
-            path = Path(last[1])
-            if not path.exists():
-                path.write_text(expected.rstrip() + "\n", encoding="utf-8")
-            assert path.read_text(encoding="utf-8").rstrip() == expected.rstrip(), f"$ {command}"
-
-
-def run_document(text: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    blocks = list(read_blocks(text))
-    names: dict[str, Any] = {"__name__": name}
-    theory = None
-    for block, after in zip(blocks, [*blocks[1:], None], strict=False):
-        if block.language == "python":
-            printed = io.StringIO()
-            with contextlib.redirect_stdout(printed):
-                # blank lines in front, so that a traceback has the line of the document
-                exec(compile("\n" * block.line + block.text, name, "exec"), names)
-            if after is not None and after.language == "text" and after.follows:
-                assert printed.getvalue().rstrip() == after.text.rstrip(), f"{name}:{block.line}"
-        elif block.language == "console":
-            run_console(block.text, monkeypatch)
-        elif block.language == "mln":
-            theory = logicmp.parse_theory(block.text, f"{name}:{block.line}")
-        elif block.language == "db":
-            assert theory is not None, f"{name}:{block.line} has no theory above it"
-            assert logicmp.parse_facts(block.text, theory, f"{name}:{block.line}").warnings == []
-
-
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
-def test_document_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder of a page, with the examples that a clone has."""
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
-    run_document(path.read_text(encoding="utf-8"), path.name, monkeypatch)
+    return tmp_path
 
 
-@pytest.mark.parametrize("text", [
+@pytest.mark.parametrize("path", make_outputs.PAGES, ids=lambda path: path.name)
+@pytest.mark.usefixtures("folder")
+def test_a_page_prints_what_it_shows(path: Path) -> None:
+    page = path.read_text(encoding="utf-8")
+    assert make_outputs.run_page(page, path.name) == page, "run: python docs/make_outputs.py"
+
+
+@pytest.mark.parametrize("page", [
     "```python\nprint(1)\n```\n\n```text\n2\n```\n",
-    "```python\n1 / 0\n```\n",
+    "```python\nx = 1\n```\n```text\n1\n```\n",
     "```console\n$ cat a.mln\n1 P(x)\n$ logicmp explain a.mln\nsomething else\n```\n",
     "```console\n$ logicmp explain missing.mln\n```\n",
-    "```mln\n1 P(x\n```\n",
-    "```mln\n1 P(x)\n```\n```db\nQ(A)\n```\n",
+    "```console\n$ cat examples/smokers.db\nSmokes(Bob)\n```\n",
 ])
-def test_a_wrong_document_fails(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises((AssertionError, ZeroDivisionError, logicmp.LogicMPError)):
-        run_document(text, "wrong.md", monkeypatch)
+@pytest.mark.usefixtures("folder")
+def test_a_page_with_another_output_is_noticed(page: str) -> None:
+    assert make_outputs.run_page(page, "wrong.md") != page
 
 
-def test_a_right_document_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    run_document("""
+@pytest.mark.parametrize("page", [
+    "```python\n1 / 0\n```\n", "```mln\n1 P(x\n```\n", "```mln\n1 P(x)\n```\n```db\nQ(A)\n```\n"])
+@pytest.mark.usefixtures("folder")
+def test_a_page_with_an_error_fails(page: str) -> None:
+    with pytest.raises((ZeroDivisionError, logicmp.LogicMPError)):
+        make_outputs.run_page(page, "wrong.md")
+
+
+RIGHT = """
 ```python
 x = 1
 print(x)
@@ -134,15 +93,103 @@ never looked at
 ```python
 assert x == 1 and open("a.mln").read() == "1 P(x) => P(y)\\n"
 ```
-""", "right.md", monkeypatch)
+"""
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_right_page_stays_as_it_is() -> None:
+    assert make_outputs.run_page(RIGHT, "right.md") == RIGHT
+
+
+def shell_lines(page: str) -> list[str]:
+    """What a reader may copy into a shell: `$` lines, and the examples in help texts."""
+    return re.findall(r"^(?:\$ | +(?=(?:cat|logicmp|python) ))(.+)$", page, re.MULTILINE)
+
+
+def is_shell(line: str) -> bool:
+    return subprocess.run(["bash", "-n", "-c", line], capture_output=True).returncode == 0
+
+
+@pytest.mark.parametrize("path", [*make_outputs.PAGES, *READMES], ids=lambda path: str(path.relative_to(ROOT)))
+def test_bash_accepts_every_command(path: Path) -> None:
+    wrong = [line for line in shell_lines(path.read_text(encoding="utf-8")) if not is_shell(line)]
+    assert wrong == []
+
+
+def test_commands_are_found_and_a_wrong_one_is_noticed() -> None:
+    page = '$ logicmp infer -q "A(x)"\nA(B) 1\n\n      logicmp infer -q A(x)\n'
+    assert shell_lines(page) == ['logicmp infer -q "A(x)"', "logicmp infer -q A(x)"]
+    assert [is_shell(line) for line in shell_lines(page)] == [True, False]
+
+
+def check_types(pages: dict[str, str], folder: Path) -> str:
+    """What mypy reports on the Python blocks of all pages, those of one page joined to one module."""
+    package = folder / "pages"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    for name, page in pages.items():
+        blocks = [block.text for block in make_outputs.read_blocks(page) if block.language == "python"]
+        (package / f"{re.sub(r'[^a-z]', '_', name.lower())}.py").write_text("\n\n".join(blocks), encoding="utf-8")
+    # the options are those of `make lint`, so that both share one cache
+    checked = subprocess.run([sys.executable, "-m", "mypy", "--strict", "--no-error-summary", str(package)], cwd=ROOT,
+                             env={**os.environ, "MYPYPATH": "src"}, capture_output=True, text=True)
+    # torch has no types for Tensor.backward
+    return "\n".join(line for line in (checked.stdout + checked.stderr).splitlines()
+                     if 'untyped function "backward"' not in line)
+
+
+def test_mypy_accepts_all_examples(tmp_path: Path) -> None:
+    assert check_types({path.stem: path.read_text(encoding="utf-8") for path in make_outputs.PAGES}, tmp_path) == ""
+
+
+def test_mypy_notices_a_wrong_example(tmp_path: Path) -> None:
+    page = "```python\nfrom logicmp import infer\n```\n\nThen:\n\n```python\ninfer(1)\n```\n"
+    assert "infer" in check_types({"wrong": page}, tmp_path)
+
+
+def anchors(page: str) -> set[str]:
+    """The headings of a page as a browser addresses them."""
+    text = re.sub(make_outputs.FENCE, "", page)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+            for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE)}
+
+
+@pytest.mark.parametrize("path", [*make_outputs.PAGES, *READMES], ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_link_leads_somewhere(path: Path) -> None:
+    page = re.sub(make_outputs.FENCE, "", path.read_text(encoding="utf-8"))
+    for link in re.findall(r"\]\(([^)\s]+)\)", page):
+        if "://" in link:
+            continue
+        file, _, anchor = link.partition("#")
+        target = (path.parent / file).resolve() if file else path
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target.read_text(encoding="utf-8")), link
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = (ROOT / "docs/index.md").read_text(encoding="utf-8")
+    # the last one is a list of links for those who know its old address
+    names = {path.name for path in (ROOT / "docs").glob("*.md")} - {"index.md", "markov-logic.md"}
+    assert {name for name in names if f"]({name})" not in index} == set()
+
+
+def test_the_readme_is_short_and_names_the_commands() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert readme.count("\n") <= 180
+    assert "`make test`" in readme and "`make demo`" in readme
 
 
 def test_the_page_of_the_command_line_is_current() -> None:
-    spec = importlib.util.spec_from_file_location("make_cli", ROOT / "docs/make_cli.py")
-    assert spec is not None and spec.loader is not None
-    make_cli = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(make_cli)
     assert make_cli.PAGE.read_text(encoding="utf-8") == make_cli.build_page(), "run: python docs/make_cli.py"
+
+
+def test_the_picture_of_the_readme_is_what_the_demo_draws(tmp_path: Path) -> None:
+    assert doctest.testmod(make_picture).failed == 0
+    make_picture.draw(tmp_path / "now.png")
+    now, stored = (make_picture.imread(path) for path in (tmp_path / "now.png", make_picture.PICTURE))
+    assert now.shape == stored.shape, "run: python docs/make_picture.py"
+    # rounding may differ between machines and move a word to another block; the page stays the same
+    assert np.mean(np.any(now != stored, -1)) < 0.05, "run: python docs/make_picture.py"
 
 
 @pytest.mark.parametrize("module", [

@@ -1,11 +1,11 @@
-"""From pairs to blocks, once for all pair methods, and how blocks are scored.
+"""Read blocks from pairs, the same way for all pair methods, and score blocks.
 
-    read_blocks(log_odds)      the blocks of a page: words that a chain of likely pairs connects
-    score(found, true)         F1 of blocks that match exactly, of all and of the long ones
+    read_blocks(log_odds)      the blocks of a page: words connected by likely pairs
+    score(found, true)         F1 of blocks that match exactly, of all blocks or of the long ones
 
-Why chains. A pair counts if both orders together are more likely than not. Where that relation obeys the rule, its
-chains are its classes, and any read-out gives the same blocks. Where it does not, chains mend what is missing inside a
-block, which is what a pair classifier misses most: pairs that are far apart.
+A pair is likely if the mean log-odds of its two orders is positive. If this relation satisfies the rule, its connected
+components are its classes, and all ways to read blocks agree. If not, components add missing pairs inside a block:
+a pair classifier misses mostly pairs of distant words.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from logicmp import LogicMP
 from logicmp.constrain.cluster import best_clusters
 
 RULE = "C(a,b) ^ C(b,c) => C(a,c)"
-# a block of so many words is long
+# least number of words of a long block
 LONG = 20
-# components up to this size are given to the integer program
+# largest component for the integer program
 MAX_EXACT = 24
 
 
 def components(is_near: np.ndarray) -> np.ndarray:
-    """The component of each element of a symmetric relation, numbered in order of their first elements.
+    """The connected component of each element, numbered by first elements.
 
     >>> components(np.array([[0, 0, 1], [0, 0, 0], [1, 0, 0]], dtype=bool))
     array([0, 1, 0])
@@ -54,15 +54,15 @@ def read_blocks(log_odds: Tensor) -> np.ndarray:
 
 
 def cluster_blocks(log_odds: Tensor) -> np.ndarray:
-    """The best clustering that the search of `logicmp.decode` finds, without its integer program."""
+    """The best clustering that the search of `decode` finds, without its integer program."""
     return best_clusters(both_orders(log_odds), max_exact=0)[0]
 
 
 def exact_blocks(log_odds: Tensor, max_seconds: float = 10.0) -> tuple[np.ndarray, bool]:
-    """The most probable clustering by an integer program, and whether that is proven for the whole page.
+    """The most probable clustering by integer programming, and whether it is proven optimal for the whole page.
 
-    No best clustering joins what no chain of likely pairs connects: the parts of a cluster between which no pair is
-    likely do not lose by being apart. So each component is a program of its own.
+    Each component of likely pairs is a program of its own: splitting a cluster where no pair is likely never lowers its
+    probability, so some optimal clustering joins no two components.
     """
     odds = both_orders(log_odds)
     found = components(odds > 0)
@@ -77,7 +77,7 @@ def exact_blocks(log_odds: Tensor, max_seconds: float = 10.0) -> tuple[np.ndarra
 
 @dataclass(frozen=True)
 class Score:
-    """How many blocks match exactly, of how many predicted and how many true ones."""
+    """The numbers of blocks: matched exactly, predicted, true."""
 
     matched: int
     predicted: int
@@ -85,7 +85,7 @@ class Score:
 
     @property
     def f1(self) -> float:
-        """In percent; a set without blocks on either side has none to miss."""
+        """In percent; 100 if there are no blocks."""
         return 200 * self.matched / (self.predicted + self.true) if self.predicted + self.true else 100.0
 
 
@@ -94,7 +94,7 @@ def _as_sets(labels: np.ndarray) -> set[frozenset[int]]:
 
 
 def score(pages: Iterable[tuple[np.ndarray, np.ndarray]], at_least: int = 1) -> Score:
-    """Score predicted against true blocks, all pages together; only blocks of at least so many words.
+    """Compare (predicted, true) blocks of all pages; ignore blocks of fewer than `at_least` words.
 
     >>> score([(np.array([0, 0, 1]), np.array([0, 0, 0])), (np.array([5, 7]), np.array([0, 1]))])
     Score(matched=2, predicted=4, true=3)
@@ -107,6 +107,6 @@ def score(pages: Iterable[tuple[np.ndarray, np.ndarray]], at_least: int = 1) -> 
 
 
 def count_violated(log_odds: Tensor) -> int:
-    """How many triples of a page break the rule, when each pair is decided on its own."""
+    """The number of triples of a page that violate the rule, if each pair is decided independently."""
     decided = torch.where(log_odds > 0, 50.0, -50.0).double()
     return round(float(LogicMP(RULE).violations(decided)[0]))

@@ -1,11 +1,11 @@
-"""FUNSD, and pages in its format: words, where they stand, and which block each belongs to.
+"""Read pages of FUNSD, or in its format: words, their boxes and their blocks.
 
     pages = load_pages("test", folder)
-    pages[0].words       ordered by position, line by line: the order of the files gives the blocks away
+    pages[0].words       ordered by position, line by line: the order in the files would reveal the blocks
     pages[0].boxes       [n, 4], x0 y0 x1 y1 as shares of the page
     pages[0].block       [n], the number of the block of each word
 
-Words without text are dropped, and blocks without words with them.
+Words without text are dropped, and so are blocks without words.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from logicmp import LogicMPError
 from ..files import DataFiles
 
 SPLITS = {"train": "training_data", "test": "testing_data"}
-FILES = DataFiles("FUNSD is", (
-    "FUNSD is for research only: github guillaumejaume/FUNSD says where it is; put training_data and testing_data into "
-    "FOLDER/funsd and give --data FOLDER, or set LOGICMP_DATA"), Path(__file__).with_name("checksums.txt"), "funsd")
+FILES = DataFiles("FUNSD", (
+    "FUNSD is for research only: find the download at github guillaumejaume/FUNSD; put training_data and testing_data "
+    "into FOLDER/funsd and use --data FOLDER, or set LOGICMP_DATA"), Path(__file__).with_name("checksums.txt"), "funsd")
 FORMAT = '{"form": [{"words": [{"box": [x0, y0, x1, y1], "text": "Name:"}, ...]}, ...]}'
-# how many of the training pages are held out when settings are chosen
+# number of training pages held out to choose settings
 N_HELD_OUT = 20
 
 
 @dataclass(frozen=True, eq=False)
 class Page:
-    """A page: its words in the order of their positions."""
+    """A page, with words ordered by position."""
 
     name: str
     words: tuple[str, ...]
@@ -58,11 +58,11 @@ def load_pages(split: str, data: str | Path | None = None) -> list[Page]:
     folder = FILES.folder(data)
     if split in ("kept", "held-out"):
         pages = load_pages("train", data)
-        # every seventh page: the files are sorted by name, which says nothing of the page
+        # every seventh page by name; names do not depend on the content
         held = range(3, 7 * N_HELD_OUT, 7)
         return [page for k, page in enumerate(pages) if (k in held) == (split == "held-out")]
     if split not in SPLITS:
-        raise LogicMPError(f"there is no split {split!r}", "splits: train, kept, held-out, test")
+        raise LogicMPError(f"unknown split {split!r}", "splits: train, kept, held-out, test")
     names = [Path(path).stem for path in FILES.checksums if path.startswith(f"{SPLITS[split]}/annotations/")]
     pages = []
     for name in sorted(names):
@@ -73,7 +73,7 @@ def load_pages(split: str, data: str | Path | None = None) -> list[Page]:
 
 
 def read_page(path: Path, image: Path | None = None) -> Page:
-    """A page of your own, in FUNSD's format; its image may stand beside it, or in `images` as in FUNSD."""
+    """Read your own page in FUNSD's format; its image is looked up in the same folder and in `../images`."""
     try:
         content = json.loads(path.read_bytes())
     except OSError as cause:
@@ -91,7 +91,7 @@ def read_page(path: Path, image: Path | None = None) -> Page:
     try:
         return build_page(path.stem, content, size, image)
     except (KeyError, TypeError, ValueError, IndexError) as cause:
-        raise LogicMPError(f"{str(path)!r} is no page in FUNSD's format: {type(cause).__name__} {cause}",
+        raise LogicMPError(f"{str(path)!r} is not a page in FUNSD's format: {type(cause).__name__} {cause}",
                            f"a page is {FORMAT}") from None
 
 
@@ -104,7 +104,7 @@ def _png_size(data: bytes) -> tuple[int, int]:
 
 def build_page(name: str, content: Mapping[str, Any], size: tuple[int, int] | None = None,
                image: Path | None = None) -> Page:
-    """A page from what its file holds; without an image its size is that of what is written on it."""
+    """Build a page from the content of its file; without an image, its boxes determine its size."""
     found = [(word["text"].strip(), *map(float, word["box"]), number) for number, block in enumerate(content["form"])
              for word in block["words"] if word["text"].strip()]
     if not found:
@@ -113,18 +113,18 @@ def build_page(name: str, content: Mapping[str, Any], size: tuple[int, int] | No
     pixels = np.array([entry[1:5] for entry in found])
     if size is None:
         width, height = pixels[:, 2:].max(0)
-        # as much margin on the right and below as on the left and above
+        # equal margins on opposite sides
         size = int(width + pixels[:, 0].min()), int(height + pixels[:, 1].min())
     order = order_by_position(pixels, words)
     boxes = (pixels / np.array([*size, *size])).clip(0, 1)[order]
-    # numbered by their first words, so that nothing of the order in the file is left
+    # number blocks by their first words: the order in the file must not matter
     numbers: dict[int, int] = {}
     block = np.array([numbers.setdefault(found[k][5], len(numbers)) for k in order])
     return Page(name, tuple(words[k] for k in order), boxes.astype(np.float32), block, size, image)
 
 
 def order_by_position(boxes: np.ndarray, words: Sequence[str]) -> list[int]:
-    """Line by line from the top, each from the left; words whose middles are at one height make a line.
+    """Order words by lines from the top, each from the left; a line has words of similar vertical position.
 
     >>> boxes = np.array([[50, 11, 60, 21], [10, 40, 20, 50], [10, 10, 20, 20]])
     >>> order_by_position(boxes, ["two", "three", "one"])
@@ -132,7 +132,7 @@ def order_by_position(boxes: np.ndarray, words: Sequence[str]) -> list[int]:
     """
     middle, height = (boxes[:, 1] + boxes[:, 3]) / 2, boxes[:, 3] - boxes[:, 1]
     lines: list[list[int]] = []
-    # all of a word decides, so that words in one place do not come in the order of the file
+    # box and text break ties, so that the order in the file does not matter
     for k in sorted(range(len(words)), key=lambda k: (middle[k], *boxes[k], words[k])):
         if lines and middle[k] - middle[lines[-1]].mean() < 0.5 * min(height[k], height[lines[-1]].mean()):
             lines[-1].append(k)

@@ -1,7 +1,7 @@
-"""From a page to a vector for each word.
+"""Encoders: a vector for each word of a page.
 
     MiniEncoder          word vectors, learned 2-D box embeddings, a small transformer; the default
-    LayoutEncoder        LayoutLM with weights of your own: --encoder layoutlm --weights DIR
+    LayoutEncoder        LayoutLM with your own weights: --encoder layoutlm --weights DIR
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from logicmp import LogicMPError
 
 from .features import N_GEOMETRY, N_LOOK, N_VECTOR, Batch, windows
 
-# places a coordinate of a box is rounded to
+# number of values of a rounded coordinate
 N_PLACES = 128
 
 
@@ -31,13 +31,13 @@ class BoxEmbedding(nn.Module):
 
     def forward(self, boxes: Tensor) -> Tensor:
         sizes = boxes[..., 2:] - boxes[..., :2]
-        # sizes are small: four times as fine
+        # sizes are small, so their resolution is four times finer
         places = (torch.cat([boxes, (4 * sizes).clamp(0, 1)], -1) * N_PLACES).round().long()
         return torch.stack([table(places[..., k]) for k, table in enumerate(self.tables)]).sum(0)
 
 
 class Attention(nn.Module):
-    """A layer of a transformer whose attention also sees how two words stand to each other."""
+    """A transformer layer whose attention also depends on the geometry of pairs."""
 
     def __init__(self, dim: int, heads: int, dropout: float):
         super().__init__()
@@ -58,7 +58,7 @@ class Attention(nn.Module):
 
 
 class MiniEncoder(nn.Module):
-    """MiniLM's word vectors and boxes, mixed by a small transformer."""
+    """A small transformer over MiniLM's word vectors and boxes."""
 
     def __init__(self, dim: int = 128, layers: int = 3, heads: int = 4, dropout: float = 0.1):
         super().__init__()
@@ -78,9 +78,9 @@ class MiniEncoder(nn.Module):
 
 
 class LayoutEncoder(nn.Module):
-    """LayoutLM from a folder of weights and vocabulary; a word is the mean of its pieces.
+    """LayoutLM from a folder of weights and vocabulary; a word is the mean of its word pieces.
 
-    Pages of more pieces than the model takes are read in stretches.
+    Pages with too many pieces are read in several windows.
     """
 
     def __init__(self, weights: Path):
@@ -91,8 +91,8 @@ class LayoutEncoder(nn.Module):
             raise LogicMPError("LayoutLM needs transformers, which is not installed",
                                'pip install -c constraints.txt "logicmp[documents]"') from None
         if not (weights / "config.json").is_file():
-            raise LogicMPError(f"there are no weights of LayoutLM in {str(weights)!r}: it has no config.json",
-                               "give the folder that save_pretrained of LayoutLM and of its tokenizer wrote")
+            raise LogicMPError(f"no weights of LayoutLM in {str(weights)!r}: config.json is missing",
+                               "use a folder written by save_pretrained of LayoutLM and of its tokenizer")
         try:
             self.tokenizer: Any = AutoTokenizer.from_pretrained(weights, local_files_only=True)
             self.model: Any = LayoutLMModel.from_pretrained(weights, local_files_only=True)
@@ -109,7 +109,7 @@ class LayoutEncoder(nn.Module):
     def _page(self, words: tuple[str, ...], boxes: Tensor, out: Tensor) -> Tensor:
         tokenizer = self.tokenizer
         pieces = tokenizer(list(words), add_special_tokens=False)["input_ids"]
-        # a word of which the vocabulary knows nothing is still there
+        # a word without pieces becomes the unknown token
         pieces = [ids or [tokenizer.unk_token_id] for ids in pieces]
         limit = self.model.config.max_position_embeddings - 2
         places = (boxes * 1000).round().long()
@@ -117,9 +117,9 @@ class LayoutEncoder(nn.Module):
             owner = torch.tensor([k for k in window for _ in pieces[k]][:limit])
             ids = torch.tensor([i for k in window for i in pieces[k]][:limit])
             ids = torch.cat([ids.new_tensor([tokenizer.cls_token_id]), ids, ids.new_tensor([tokenizer.sep_token_id])])
-            # the boxes of the two marks, as in LayoutLM
-            marks = places.new_tensor([[0, 0, 0, 0], [1000, 1000, 1000, 1000]])
-            bbox = torch.cat([marks[:1], places[owner], marks[1:]])
+            # boxes of the start and end tokens, as in LayoutLM
+            ends = places.new_tensor([[0, 0, 0, 0], [1000, 1000, 1000, 1000]])
+            bbox = torch.cat([ends[:1], places[owner], ends[1:]])
             states = self.model(input_ids=ids[None], bbox=bbox[None]).last_hidden_state[0, 1:-1]
             share = 1 / torch.bincount(owner, minlength=len(words)).clamp_min(1)[owner]
             out = out.index_add(0, owner, states * share[:, None])

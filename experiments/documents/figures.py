@@ -1,4 +1,4 @@
-"""The paper's Figure 1: a page, the truth and what each method says of its pairs, and the blocks on the page.
+"""The paper's Figure 1: a page, its true pairs, the pairs and blocks of each method.
 
     python -m experiments.documents figures --pages 87147607
     python -m experiments.documents page FILE.json --out page.png
@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,13 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from logicmp import LogicMPError
-from logicmp.files import write_whole
-
+from ..files import need_matplotlib, write_figure
 from .blocks import count_violated, read_blocks, score
 from .data import Page
 from .features import Item
-from .methods import Network
+from .methods import Model
 from .results import title_of
 from .run import Experiment
 
@@ -34,28 +30,20 @@ SHOWN = ("pair", "slrelax", "logicmp")
 COLOURS = ("#e69f00", "#56b4e9", "#009e73", "#0072b2", "#d55e00", "#cc79a7")
 
 
-def networks_for(experiment: Experiment, seed: int) -> dict[str, Network]:
-    """The networks of the methods that are drawn."""
-    if importlib.util.find_spec("matplotlib") is None:
-        raise LogicMPError("the figures need matplotlib, which is not installed", 'pip install "logicmp[plot]"')
+def models_for(experiment: Experiment, seed: int) -> dict[str, Model]:
+    """The trained models of the methods in the figure."""
+    need_matplotlib()
     return {method: experiment.load(method, seed) for method in SHOWN}
 
 
-def draw_page(item: Item, networks: Mapping[str, Network], path: Path) -> Path:
-    """Draw a page with what all networks say of it, and write the picture."""
-    figure = figure_of(item, {method: network.log_odds(item)[1] for method, network in networks.items()})
-    data = io.BytesIO()
-    figure.savefig(data, format="png", dpi=100)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as cause:
-        raise LogicMPError(f"cannot make the folder {str(path.parent)!r}: {cause.strerror}") from None
-    write_whole(path, data.getvalue(), "a figure")
-    return path
+def draw_page(item: Item, models: Mapping[str, Model], path: Path) -> Path:
+    """Draw the figure of a page and write it as PNG."""
+    figure = figure_of(item, {method: model.log_odds(item)[1] for method, model in models.items()})
+    return write_figure(figure, path, dpi=100)
 
 
 def figure_of(item: Item, log_odds: Mapping[str, torch.Tensor]) -> Figure:
-    """Above: the page and the matrices of pairs; below: the page with the blocks that each of these gives."""
+    """Top: the page and the matrices of pairs. Bottom: the page with the blocks of each matrix."""
     from matplotlib.figure import Figure
 
     page = item.page
@@ -74,7 +62,7 @@ def figure_of(item: Item, log_odds: Mapping[str, torch.Tensor]) -> Figure:
             q, labels, title = torch.sigmoid(odds).numpy(), read_blocks(odds), title_of(name)
             found = score([(labels, page.block)])
             title += f"\n{count_violated(odds):,} triples violated"
-            below = f"{found.matched} of {found.true} blocks right, {found.predicted} found"
+            below = f"{found.matched} of {found.true} blocks match, {found.predicted} predicted"
         panel = rows[0][k]
         panel.imshow(q[np.ix_(order, order)], cmap="Greys", vmin=0, vmax=1, interpolation="nearest")
         panel.set_title(title, fontsize=9)
@@ -82,17 +70,17 @@ def figure_of(item: Item, log_odds: Mapping[str, torch.Tensor]) -> Figure:
         panel.set_yticks([])
         _draw_blocks(rows[1][k], page, labels)
         rows[1][k].set_title(below, fontsize=9)
-    figure.suptitle(f"{page.name}: {len(page)} words, ordered by their true blocks in the matrices", fontsize=10)
+    figure.suptitle(f"{page.name}: {len(page)} words; the matrices are ordered by true blocks", fontsize=10)
     return figure
 
 
 def _by_block(page: Page) -> np.ndarray:
-    """The words block by block, so that the truth is squares along the diagonal; the networks never see this order."""
+    """The order of words by block, so that true blocks are squares on the diagonal; models do not see this order."""
     return np.argsort(page.block, kind="stable")
 
 
 def _draw_blocks(panel: Axes, page: Page, labels: np.ndarray | None) -> None:
-    """The page, each word in the colour of its block, and a frame around the block."""
+    """The page, with a colour and a frame for each block."""
     from matplotlib.patches import Rectangle
 
     width, height = page.size

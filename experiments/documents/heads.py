@@ -1,11 +1,11 @@
-"""What stands on the encoder: pairs, and the three rivals that do not predict pairs.
+"""Heads on the encoder: pairs, and three baselines that do not predict pairs.
 
     PairHead     row and column projections, dot product, log-odds [batch, n, n]  (the paper's LayoutLM-Pair)
-    Bioes        a tag for each word, over the words in the order of their positions
-    SpanHead     a score for each stretch of words (SpanNER)
-    SpadeHead    for each word the word of its block before it, or none (SPADE)
+    Bioes        a tag for each word, in the order of positions
+    SpanHead     a score for each span of words (SpanNER)
+    SpadeHead    for each word the previous word of its block, or none (SPADE)
 
-The rivals have `loss(states, batch)`, and `blocks(states, batch)` for a batch of one page.
+The baselines have `loss(states, batch)`, and `blocks(states, batch)` for a batch of one page.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TAGS = "BIES"
 
 
 class Scores(nn.Module):
-    """A number for each ordered pair of words: dot product of two projections, plus a bias by their geometry."""
+    """A score for each ordered pair of words: dot product of two projections, plus a bias from their geometry."""
 
     def __init__(self, dim: int, hidden: int = 24):
         super().__init__()
@@ -50,13 +50,13 @@ class PairHead(nn.Module):
 
 
 def pair_loss(log_odds: Tensor, batch: Batch) -> Tensor:
-    """Cross-entropy of all pairs of a page, for each word: a long page does not count its words more."""
+    """Cross-entropy of all pairs, divided by the number of words: words of long pages do not count more."""
     losses = functional.binary_cross_entropy_with_logits(log_odds, batch.truth, reduction="none")
     return (losses * batch.pairs).sum() / batch.mask.sum()
 
 
 def tags_of(block: np.ndarray) -> np.ndarray:
-    """The tag of each word in the order of the page; a block that others interrupt is several stretches.
+    """The tag of each word in page order; an interrupted block is several spans.
 
     >>> "".join(TAGS[tag] for tag in tags_of(np.array([0, 0, 0, 1, 2, 2, 1])))
     'BIESBES'
@@ -67,7 +67,7 @@ def tags_of(block: np.ndarray) -> np.ndarray:
 
 
 def blocks_of(tags: np.ndarray) -> np.ndarray:
-    """The block of each word: one starts at B or S, and where the word before ended one.
+    """The block of each word: a block starts at B or S, and after E or S.
 
     >>> blocks_of(tags_of(np.array([0, 0, 0, 1, 2, 2])))
     array([0, 0, 0, 1, 2, 2])
@@ -77,7 +77,7 @@ def blocks_of(tags: np.ndarray) -> np.ndarray:
 
 
 class InOrder(nn.Module):
-    """Some numbers for each word, from it and its two neighbours in the order of the page."""
+    """Scores for each word, from the word and its two neighbours in page order."""
 
     def __init__(self, dim: int, n_numbers: int):
         super().__init__()
@@ -88,7 +88,7 @@ class InOrder(nn.Module):
 
 
 class Bioes(nn.Module):
-    """Tags of words in order; every word is in a block, so there is no O."""
+    """Tags of words in page order; every word is in a block, so there is no O."""
 
     def __init__(self, dim: int):
         super().__init__()
@@ -108,7 +108,7 @@ class Bioes(nn.Module):
 
 
 def spans_of(block: np.ndarray) -> Tensor:
-    """[n, n]: whether the words from the row to the column are a block, or a stretch of one."""
+    """[n, n]: whether the words from row to column are a block, or a maximal span of an interrupted block."""
     starts = np.flatnonzero(np.append(True, block[1:] != block[:-1]))
     ends = np.append(starts[1:], len(block)) - 1
     found = torch.zeros(len(block), len(block))
@@ -117,13 +117,13 @@ def spans_of(block: np.ndarray) -> Tensor:
 
 
 def pick_spans(scores: np.ndarray) -> np.ndarray:
-    """The block of each word: of all ways to cut the page into stretches, the one with the highest sum of log-odds.
+    """The block of each word: the segmentation of the page with the highest sum of log-odds.
 
     >>> pick_spans(np.array([[-1, 3, 1], [0, -1, 4], [0, 0, -2.0]]))
     array([0, 1, 1])
     """
     n = len(scores)
-    # of the words before each place: the best sum, and where its last stretch starts
+    # for the words before each position: the best sum, and the start of its last span
     best, start = np.zeros(n + 1), np.zeros(n + 1, dtype=int)
     for end in range(1, n + 1):
         sums = best[:end] + scores[:end, end - 1]
@@ -138,11 +138,11 @@ def pick_spans(scores: np.ndarray) -> np.ndarray:
 
 
 class SpanHead(nn.Module):
-    """A score for each stretch of words: its first and last word are in one block, and that starts and ends there."""
+    """A score for each span of words, from its first and last word."""
 
     def __init__(self, dim: int):
         super().__init__()
-        # of its own: what pairs have learned says yes to every part of a block
+        # not the scores of pairs, which are high for every part of a block
         self.ends = Scores(dim)
         self.bounds = InOrder(dim, 2)
 
@@ -164,7 +164,7 @@ class SpanHead(nn.Module):
 
 
 def earlier_of(block: np.ndarray) -> np.ndarray:
-    """For each word the nearest one of its block before it; itself, if it is the first.
+    """The previous word of the same block; for the first word, the word itself.
 
     >>> earlier_of(np.array([0, 1, 0, 0]))
     array([0, 1, 0, 2])
@@ -178,7 +178,7 @@ def earlier_of(block: np.ndarray) -> np.ndarray:
 
 
 def follow(earlier: np.ndarray) -> np.ndarray:
-    """The blocks that links to earlier words make.
+    """The blocks that result from links to earlier words.
 
     >>> follow(np.array([0, 1, 0, 2]))
     array([0, 1, 0, 0])
@@ -190,7 +190,7 @@ def follow(earlier: np.ndarray) -> np.ndarray:
 
 
 class SpadeHead(nn.Module):
-    """For each word a choice among the words before it and itself, which says that it is the first of its block."""
+    """For each word a choice among the words before it and itself; itself means it is the first of its block."""
 
     def __init__(self, dim: int):
         super().__init__()
@@ -198,7 +198,7 @@ class SpadeHead(nn.Module):
         self.first = nn.Linear(dim, 1)
 
     def forward(self, states: Tensor, batch: Batch) -> Tensor:
-        """[batch, n, n], minus infinity for the words after."""
+        """[batch, n, n], minus infinity for later words."""
         scores = self.scores(states, batch)
         scores = scores + torch.diag_embed(self.first(states).squeeze(-1))
         after = torch.ones_like(scores[0], dtype=torch.bool).triu(1)

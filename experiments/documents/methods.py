@@ -1,9 +1,9 @@
-"""The rows of the table: what stands on the encoder, how it is trained, and how blocks are read from it.
+"""Every method: its head on the encoder, its training, and how blocks are read from its output.
 
-    pair               each pair on its own
-    slrelax            the same, with the expected violations of the rule as a second loss
-    logicmp            the rule as a layer on the pairs, trained end to end through it
-    pair+clustering    no training of its own: another read-out of a row that is trained
+    pair               each pair independently
+    slrelax            Pair, with the expected violations of the rule added to the loss
+    logicmp            the rule as a layer on the pairs, trained end to end
+    pair+clustering    another way to read blocks from a trained model
 """
 
 from __future__ import annotations
@@ -27,63 +27,63 @@ SYMMETRIC = f"symmetric C(thing, thing)\n{RULE}"
 
 @dataclass(frozen=True)
 class Settings:
-    """The same for all rows and seeds; `choose` compares some of them on held-out pages."""
+    """Settings of all methods and seeds; `choose` compares some of them on held-out pages."""
 
     dim: int = 128
     layers: int = 3
     dropout: float = 0.1
     batch: int = 2
-    # on pairs, before the rows part
+    # of the encoder, on pairs
     epochs: int = 50
     rate: float = 1.5e-3
-    # of each row, from there
+    # of each method, starting from the encoder
     row_epochs: int = 15
     row_rate: float = 1e-3
     iterations: int = 5
-    # of the rule, where its learning starts, and how fast it learns: faster, it falls before the network has learned
-    # to rely on the rule
+    # initial weight of the rule, and its learning rate: with a higher rate the weight falls before the model relies on
+    # the rule
     weight: float = 0.3
     weight_rate: float = 1e-3
-    # of SLrelax beside the cross-entropy
+    # weight of SLrelax in the loss
     slrelax: float = 0.1
 
     def of_encoder(self) -> dict[str, Any]:
-        """Those that the network all rows start from depends on."""
+        """The settings that the encoder depends on."""
         return {name: getattr(self, name) for name in ("dim", "layers", "dropout", "batch", "epochs", "rate")}
 
 
 @dataclass(frozen=True)
-class Row:
-    """How a row is trained."""
+class Method:
+    """A method with training of its own."""
 
     title: str
-    # of the paper's table, full and long
+    # the paper's F1, full and long
     paper: tuple[float, float] | None = None
     head: type[nn.Module] = PairHead
     rule: str | None = None
     has_slrelax: bool = False
 
 
-ROWS: Mapping[str, Row] = {
-    "bioes": Row("BIOES", (80.1, 33.7), Bioes),
-    "spanner": Row("SpanNER", (74.0, 22.0), SpanHead),
-    "spade": Row("SPADE", (80.1, 43.5), SpadeHead),
-    "pair": Row("Pair", (82.0, 46.7)),
-    "slrelax": Row("Pair w/ SLrelax", (82.0, 47.8), has_slrelax=True),
-    "logicmp": Row("Pair w/ LogicMP", (83.3, 50.1), rule=RULE),
-    "slrelax+logicmp": Row("Pair w/ SLrelax+LogicMP", (83.4, 50.3), rule=RULE, has_slrelax=True),
-    "logicmp-symmetric": Row("Pair w/ LogicMP, symmetric", rule=SYMMETRIC),
+METHODS: Mapping[str, Method] = {
+    "bioes": Method("BIOES", (80.1, 33.7), Bioes),
+    "spanner": Method("SpanNER", (74.0, 22.0), SpanHead),
+    "spade": Method("SPADE", (80.1, 43.5), SpadeHead),
+    "pair": Method("Pair", (82.0, 46.7)),
+    "slrelax": Method("Pair w/ SLrelax", (82.0, 47.8), has_slrelax=True),
+    "logicmp": Method("Pair w/ LogicMP", (83.3, 50.1), rule=RULE),
+    "slrelax+logicmp": Method("Pair w/ SLrelax+LogicMP", (83.4, 50.3), rule=RULE, has_slrelax=True),
+    "logicmp-symmetric": Method("Pair w/ LogicMP, symmetric", rule=SYMMETRIC),
 }
-# blocks, and whether they are proven to be the best
+# returns blocks, and whether they are proven to be optimal
 ReadOut = Callable[[Tensor], tuple[np.ndarray, bool]]
 
 
 @dataclass(frozen=True)
 class Decoded:
-    """Another read-out of a trained row."""
+    """Another way to read blocks from the model of a method."""
 
     title: str
-    row: str
+    method: str
     read: ReadOut
 
 
@@ -93,29 +93,28 @@ DECODED: Mapping[str, Decoded] = {
     "logicmp+clustering": Decoded("Pair w/ LogicMP, then best clustering", "logicmp",
                                   lambda odds: (cluster_blocks(odds), False)),
 }
-# rows that need the rule as a circuit
+# methods that need the rule as a circuit
 COMPILED = {"sl": "Pair w/ SL", "spl": "Pair w/ SPL"}
 ORDER = ("bioes", "spanner", "spade", "pair", "sl", "spl", "slrelax", "logicmp", "slrelax+logicmp", "logicmp-symmetric",
          "pair+ilp", "pair+clustering", "logicmp+clustering")
 
 
-class Network(nn.Module):
-    """An encoder and a row on it."""
+class Model(nn.Module):
+    """An encoder, the head of a method, and its layer."""
 
-    def __init__(self, encoder: nn.Module, row: Row, settings: Settings):
+    def __init__(self, encoder: nn.Module, method: Method, settings: Settings):
         super().__init__()
         self.encoder = encoder
-        self.row = row
-        self.head = row.head(encoder.dim)
+        self.head = method.head(encoder.dim)
         self.layer: LogicMP | None = None
         self.relaxed: SLrelax | None = None
         self.share = settings.slrelax
-        if row.rule is not None:
-            self.layer = LogicMP(row.rule, settings.iterations, positive_weights=True)
+        if method.rule is not None:
+            self.layer = LogicMP(method.rule, settings.iterations, positive_weights=True)
             with torch.no_grad():
-                # the layer keeps the weight positive: this is where softplus gives it
+                # softplus of the raw weight is the weight
                 self.layer.raw_weights[0].fill_(float(np.log(np.expm1(settings.weight))))
-        if row.has_slrelax:
+        if method.has_slrelax:
             self.relaxed = SLrelax(RULE)
 
     @property
@@ -123,7 +122,7 @@ class Network(nn.Module):
         return isinstance(self.head, PairHead)
 
     def pairs(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """The log-odds of pairs below and above the layer; without a layer they are the same."""
+        """The log-odds of pairs below and above the layer; equal without a layer."""
         below = self.head(self.encoder(batch), batch)
         return below, below if self.layer is None else self.layer(below, mask=batch.mask)
 

@@ -1,15 +1,13 @@
-"""One run: a row with a seed, from the encoder of that seed.
+"""Train and measure a method with a seed.
 
-For each seed one encoder is trained on pairs. Every row then starts from it and is trained for the same epochs on the
-same batches, the plain Pair too: what a row gains is not that it was trained longer, and a seed takes an hour.
+One encoder per seed is trained on pairs. Every method, also the plain Pair, starts from it and is trained for the same
+epochs on the same batches. So no method is trained longer than another.
 """
 
 from __future__ import annotations
 
-import io
-import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,24 +17,24 @@ from torch import nn
 
 from benchmarks.compile_time import compile_row
 from logicmp import LogicMPError
-from logicmp.files import write_whole
 
-from ..runs import Checkpoint, peak_memory
+from ..checkpoint import Checkpoint, Progress, no_progress
+from ..runs import Result, run_all
 from .blocks import LONG, count_violated, read_blocks, score
 from .data import Page, load_pages
 from .encoders import LayoutEncoder, MiniEncoder
 from .features import WORK, Item, WordVectors, build_item, kept_vectors
-from .methods import COMPILED, DECODED, ORDER, ROWS, Network, Settings
-from .results import RESULTS, Result
-from .training import Progress, Watch, train
+from .methods import COMPILED, DECODED, METHODS, ORDER, Model, Settings
+from .results import RESULTS
+from .training import train
 
-# the files that need a trained network say how it is made
+# the hint of errors that miss a trained model
 HOW = "python -m experiments.documents run --method {} --seed {}"
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """What all runs of a command share."""
+    """Options and data of a command."""
 
     data: str | None = None
     results: Path = RESULTS
@@ -44,14 +42,14 @@ class Experiment:
     settings: Settings = field(default_factory=Settings)
     encoder: str = "minilm"
     weights: Path | None = None
-    # train without the held-out pages and measure on these: how settings are chosen
+    # train without the held-out pages and measure on them, to choose settings
     is_held_out: bool = False
-    # other settings of the rows, by name: their networks and results have a folder of their own
+    # settings that `choose` tries, such as "weight=0.1"
     tried: str = ""
-    # for the circuits of SL and SPL, of each size
+    # for each circuit of SL and SPL
     max_seconds: float = 60.0
-    progress: Progress = lambda what, done, total: None
-    # made up pages in place of FUNSD, and the vectors of their words
+    progress: Progress = no_progress
+    # generated pages instead of FUNSD (train, test), and vectors of their words
     given: tuple[Sequence[Page], Sequence[Page]] | None = None
     vectors: WordVectors | None = None
 
@@ -77,156 +75,121 @@ class Experiment:
 
     @property
     def folder(self) -> Path:
-        """Where networks are kept: those of other encoders and pages are others."""
+        """Where trained models are stored, by encoder and training pages."""
         return self.work / (self.encoder + ("-held-out" if self.is_held_out else ""))
-
-    @property
-    def results_folder(self) -> Path:
-        return (self.results / "held-out" if self.is_held_out else self.results) / self.tried
 
     def make_encoder(self) -> nn.Module:
         if self.encoder == "layoutlm":
             if self.weights is None:
-                raise LogicMPError("LayoutLM needs weights, which this project does not have",
-                                   "give --weights DIR, a folder that save_pretrained wrote")
+                raise LogicMPError("LayoutLM needs weights, which this project does not include",
+                                   "use --weights DIR, a folder written by save_pretrained")
             return LayoutEncoder(self.weights)
         return MiniEncoder(self.settings.dim, self.settings.layers, dropout=self.settings.dropout)
 
-    # networks
+    # models
 
-    def _fit(self, network: Network, path: Path, epochs: int, rate: float, seed: int, what: str,
+    def _fit(self, model: Model, path: Path, epochs: int, rate: float, seed: int, what: str,
              made_with: Mapping[str, Any]) -> dict[str, Any]:
-        """Train a network and keep it; gives what is kept."""
-        checkpoint = Checkpoint(Path(f"{path}.unfinished"))
-        watch = Watch(self.progress, checkpoint)
-        settings = self.settings
-        losses = train(network, self.train_items, epochs, rate, settings.weight_rate, settings.batch, seed, watch, what)
-        kept = {"network": network.state_dict(), "losses": losses, "seconds": round(watch.seconds, 1),
-                "settings": made_with}
-        buffer = io.BytesIO()
-        torch.save(kept, buffer)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, buffer.getvalue(), "a network")
-        checkpoint.remove()
-        return kept
-
-    def _kept(self, path: Path, made_with: Mapping[str, Any]) -> dict[str, Any] | None:
-        kept = Checkpoint(path).load()
-        if kept is not None and kept["settings"] != made_with:
-            raise LogicMPError(f"{str(path)!r} was made with other settings",
-                               "give another --work, or take its folder away")
-        return kept
-
-    def pretrained(self, seed: int) -> tuple[Network, float]:
-        """The network on pairs that all rows of a seed start from, and the seconds it took."""
-        path, made_with = self.folder / f"encoder-{seed}.pt", self.settings.of_encoder()
-        kept = self._kept(path, made_with)
-        torch.manual_seed(seed)
-        network = Network(self.make_encoder(), ROWS["pair"], self.settings)
+        """Load a trained model, or train and store it; returns its losses and seconds."""
+        finished = Checkpoint(path, every=0.0)
+        kept = finished.load(made_with)
         if kept is None:
-            kept = self._fit(network, path, self.settings.epochs, self.settings.rate, seed, f"encoder, seed {seed}",
-                             made_with)
-        network.load_state_dict(kept["network"])
-        return network, float(kept["seconds"])
+            checkpoint = Checkpoint(Path(f"{path}.unfinished"))
+            losses = train(model, self.train_items, epochs, rate, self.settings.weight_rate, self.settings.batch, seed,
+                           self.progress, checkpoint, what, made_with)
+            kept = {"model": model.state_dict(), "losses": losses, "seconds": round(checkpoint.seconds, 1)}
+            finished.save(**kept)
+            checkpoint.remove()
+        model.load_state_dict(kept["model"])
+        return {"losses": kept["losses"], "seconds": kept["seconds"]}
 
-    def fitted(self, method: str, seed: int) -> tuple[Network, dict[str, Any]]:
-        """The network of a row, trained if it is not there; and what was kept of its training."""
-        path, made_with = self.folder / self.tried / f"{method}-{seed}.pt", asdict(self.settings)
-        kept = self._kept(path, made_with)
+    def pretrained(self, seed: int) -> tuple[Model, float]:
+        """The model on pairs that all methods of a seed start from, and its training time in seconds."""
+        torch.manual_seed(seed)
+        model = Model(self.make_encoder(), METHODS["pair"], self.settings)
+        kept = self._fit(model, self.folder / f"encoder-{seed}.pt", self.settings.epochs, self.settings.rate, seed,
+                         f"encoder, seed {seed}", self.settings.of_encoder())
+        return model, float(kept["seconds"])
+
+    def fitted(self, method: str, seed: int) -> tuple[Model, dict[str, Any]]:
+        """The trained model of a method; its losses, and seconds of its training and of the encoder's."""
         start, encoder_seconds = self.pretrained(seed)
         torch.manual_seed(seed)
-        network = Network(start.encoder, ROWS[method], self.settings)
-        if hasattr(network.head, "scores"):
-            # links start from what pairs have learned, as the encoder does
-            network.head.scores = start.head.scores
-        if kept is None:
-            kept = self._fit(network, path, self.settings.row_epochs, self.settings.row_rate, seed,
-                             " ".join([f"{method}, seed {seed}", self.tried]).strip(), made_with)
-        network.load_state_dict(kept["network"])
-        return network.eval(), {**kept, "encoder_seconds": encoder_seconds}
+        model = Model(start.encoder, METHODS[method], self.settings)
+        if hasattr(model.head, "scores"):
+            # links start from the scores of pairs, as the encoder does
+            model.head.scores = start.head.scores
+        kept = self._fit(model, self.folder / self.tried / f"{method}-{seed}.pt", self.settings.row_epochs,
+                         self.settings.row_rate, seed, " ".join([f"{method}, seed {seed}", self.tried]).strip(),
+                         asdict(self.settings))
+        return model.eval(), {**kept, "encoder_seconds": encoder_seconds}
 
-    def load(self, method: str, seed: int) -> Network:
-        """The network of a row that was trained before."""
+    def load(self, method: str, seed: int) -> Model:
+        """The model of a method, which must be trained already."""
         for path in (self.folder / f"encoder-{seed}.pt", self.folder / self.tried / f"{method}-{seed}.pt"):
             if not path.exists():
-                raise LogicMPError(f"the network of {method!r} with seed {seed} is not in {str(self.folder)!r}",
+                raise LogicMPError(f"there is no model of {method!r} with seed {seed} in {str(self.folder)!r}",
                                    f"train it: {HOW.format(method, seed)}")
         return self.fitted(method, seed)[0]
 
     # results
 
-    def run(self, method: str, seed: int) -> Result:
-        """Train a row if it is not trained, measure it, and store what it gave."""
-        result = Result(method, seed, encoder=self.encoder, threads=torch.get_num_threads(),
-                        pages="held-out" if self.is_held_out else "test", settings=asdict(self.settings))
-        if method in COMPILED:
-            self._compile(result)
-        else:
-            self._measure(result)
-        result.peak_memory = peak_memory()
-        result.save(self.results_folder)
-        return result
+    def plan(self, method: str, seed: int = 0) -> Result:
+        variant = " ".join(filter(None, ["" if self.encoder == "minilm" else self.encoder, self.tried]))
+        return Result("funsd", "held-out" if self.is_held_out else "test", method, seed, variant,
+                      settings={"encoder": self.encoder, **asdict(self.settings)})
 
-    def _measure(self, result: Result) -> None:
-        decoded = DECODED.get(result.method)
-        row = decoded.row if decoded else result.method
-        network, kept = self.fitted(row, result.seed)
+    def is_own(self, result: Result) -> bool:
+        """Whether a result has the pages, encoder and tried settings of this experiment."""
+        return result.key == self.plan(result.method, result.seed).key
+
+    def run(self, methods: Sequence[str], seeds: Sequence[int], again: bool = False) -> None:
+        """Run methods without a stored result."""
+        # circuits ignore the seed: run them once
+        plans = [self.plan(method, 0 if method in COMPILED else seed) for seed in seeds
+                 for method in sorted(methods, key=ORDER.index)]
+        run_all(plans, lambda plan: [self.compile(plan) if plan.method in COMPILED else self.measure(plan)],
+                self.results, again)
+
+    def measure(self, plan: Result) -> Result:
+        """Train a method, if it is not trained, and measure it."""
+        decoded = DECODED.get(plan.method)
+        model, kept = self.fitted(decoded.method if decoded else plan.method, plan.seed)
         found, violated, violated_before, triples, n_proven = [], 0, 0, 0, 0
         for k, item in enumerate(self.test_items):
-            if network.is_pair:
-                below, above = network.log_odds(item)
+            if model.is_pair:
+                below, above = model.log_odds(item)
                 labels, is_proven = decoded.read(above) if decoded else (read_blocks(above), False)
                 n_proven += is_proven
                 violated_before += count_violated(below)
-                # an answer of clusters breaks nothing
+                # clusters violate nothing
                 violated += 0 if decoded else count_violated(above)
                 triples += len(item.page) ** 3
             else:
-                labels = network.blocks(item)
+                labels = model.blocks(item)
             found.append((labels, item.page.block))
-            self.progress(f"measuring {result.method}", k + 1, len(self.test_items))
+            self.progress(f"measuring {plan.method}", k + 1, len(self.test_items))
         full, long = score(found), score(found, LONG)
-        result.full, result.long = round(full.f1, 3), round(long.f1, 3)
-        result.blocks, result.long_blocks = (full.matched, full.predicted, full.true), (
-            long.matched, long.predicted, long.true)
-        if network.is_pair:
-            result.violated_before, result.violated = violated_before / triples, violated / triples
-        if network.layer is not None:
-            result.weight = round(float(network.layer.weights[0].detach()), 4)
-        result.losses, result.seconds, result.encoder_seconds = kept["losses"], kept["seconds"], kept["encoder_seconds"]
-        if result.method == "pair+ilp":
-            result.status = f"proven to be the best for {n_proven} of {len(found)} pages, for the others the best found"
+        values: dict[str, Any] = {"full": round(full.f1, 3), "long": round(long.f1, 3), "blocks": list(astuple(full)),
+                                  "long_blocks": list(astuple(long))}
+        if model.is_pair:
+            values |= {"violated_before": violated_before / triples, "violated": violated / triples}
+        if model.layer is not None:
+            values["weight"] = round(float(model.layer.weights[0].detach()), 4)
+        values |= {"encoder_seconds": kept["encoder_seconds"], "losses": kept["losses"]}
+        status = (f"proven optimal for {n_proven} of {len(found)} pages; best solution found for the others"
+                  if plan.method == "pair+ilp" else "done")
+        return replace(plan, status=status, values=values, seconds=kept["seconds"])
 
-    def _compile(self, result: Result) -> None:
-        """How far the circuit of the rule goes: both methods need one over all words of a page."""
+    def compile(self, plan: Result) -> Result:
+        """Measure how far the circuit of the rule compiles; SL and SPL need one over all words of a page."""
         done, tokens = [], 4
         while not done or done[-1].seconds is not None:
             tokens += 1
             self.progress("compiling, tokens", tokens, tokens)
             done.append(compile_row(tokens, self.max_seconds))
-        result.seconds = round(sum(row.seconds or self.max_seconds for row in done), 1)
         shown = ", ".join(f"{row.tokens} tokens {row.seconds:.2f} s" for row in done if row.seconds is not None)
         smallest = min(len(item.page) for item in self.test_items)
-        result.status = (f"the circuit of {shown}; {tokens} tokens not within {self.max_seconds:g} s; the smallest "
-                         f"page has {smallest}")
-
-
-def shown(result: Result) -> str:
-    """A finished run in a line."""
-    if result.full is None:
-        return f"{result.title}: {result.status}"
-    violated = "" if result.violated is None else f", {1e6 * result.violated:.1f} ppm of the triples violated"
-    return (f"{result.title}: F1 {result.full:.2f}, long {result.long:.2f}{violated}; {result.seconds:.0f} s, "
-            f"{result.peak_memory:.0f} MB")
-
-
-def run_all(experiment: Experiment, methods: Sequence[str], seeds: Sequence[int], again: bool = False) -> None:
-    """Run rows that have no result yet, and say what each gave."""
-    for given in seeds:
-        for method in sorted(methods, key=ORDER.index):
-            # circuits know no seed: once is enough
-            seed = 0 if method in COMPILED else given
-            if (experiment.results_folder / Result(method, seed).file).exists() and not again:
-                print(f"{method} seed {seed}: there already", file=sys.stderr)
-            else:
-                print(shown(experiment.run(method, seed)), flush=True)
+        status = (f"the circuit of {shown}; {tokens} tokens not within {self.max_seconds:g} s; the smallest page has "
+                  f"{smallest}")
+        return replace(plan, status=status, seconds=round(sum(row.seconds or self.max_seconds for row in done), 1))

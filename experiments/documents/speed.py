@@ -1,4 +1,4 @@
-"""What the layer costs: alone, on every page, and in a training step beside the plain one."""
+"""Measure the cost of the layer: alone on every page, and in a training step compared with Pair."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ from torch import nn
 
 from logicmp import LogicMP
 
-from ..runs import commit
+from ..checkpoint import Progress, no_progress
 from .blocks import RULE
 from .features import Batch, Item, collate
-from .methods import ROWS, SYMMETRIC, Network, Settings
-from .training import Progress
+from .methods import METHODS, SYMMETRIC, Model, Settings
 
 PADDED = 512
 
 
 def _ms(run: Callable[..., Any], *arguments: Any, repeat: int, **options: Any) -> float:
-    """The shortest of some calls."""
+    """Milliseconds of the fastest of several calls."""
     taken = []
     for _ in range(repeat):
         start = time.perf_counter()
@@ -31,16 +30,16 @@ def _ms(run: Callable[..., Any], *arguments: Any, repeat: int, **options: Any) -
     return min(taken)
 
 
-def _step(network: Network, optimizer: torch.optim.Optimizer, batch: Batch) -> None:
+def _step(model: Model, optimizer: torch.optim.Optimizer, batch: Batch) -> None:
     optimizer.zero_grad()
-    network.loss(batch).backward()
+    model.loss(batch).backward()
     optimizer.step()
 
 
 @torch.no_grad()
 def measure_layer(items: Sequence[Item], iterations: int = 5, padded: int = PADDED,
-                  progress: Progress = lambda what, done, total: None) -> dict[str, float]:
-    """Median milliseconds for a page, at its true size and padded; log-odds of noise take as long as others."""
+                  progress: Progress = no_progress) -> dict[str, float]:
+    """Median milliseconds per page, at its own size and padded; inputs are random."""
     found: dict[str, list[float]] = {}
     layers = {"": LogicMP(RULE, iterations), ", symmetric": LogicMP(SYMMETRIC, iterations)}
     for k, item in enumerate(items):
@@ -49,7 +48,7 @@ def measure_layer(items: Sequence[Item], iterations: int = 5, padded: int = PADD
             for what, size, mask in (("at the page's size", n, None),
                                      (f"padded to {padded}", padded, torch.arange(padded)[None] < n)):
                 logits = torch.randn(1, size, size)
-                # the first call plans
+                # the first call builds the plan
                 layer(logits, mask=mask)
                 found.setdefault(what + name, []).append(_ms(layer, logits, mask=mask, repeat=3))
         progress("the layer", k + 1, len(items))
@@ -57,22 +56,22 @@ def measure_layer(items: Sequence[Item], iterations: int = 5, padded: int = PADD
 
 
 def measure_steps(items: Sequence[Item], encoder: Callable[[], nn.Module], settings: Settings, n_batches: int = 10,
-                  progress: Progress = lambda what, done, total: None) -> dict[str, float]:
-    """Milliseconds of a training step by row, all rows in turn on the same padded batches; the median."""
-    networks = {name: Network(encoder(), ROWS[name], settings).train()
+                  progress: Progress = no_progress) -> dict[str, float]:
+    """Mean milliseconds of a training step; the methods take turns on the same padded batches."""
+    models = {name: Model(encoder(), METHODS[name], settings).train()
                 for name in ("pair", "logicmp", "slrelax", "slrelax+logicmp", "logicmp-symmetric")}
-    optimizers = {name: torch.optim.AdamW(network.parameters(), lr=1e-4) for name, network in networks.items()}
-    found: dict[str, list[float]] = {name: [] for name in networks}
-    # spread over the pages of all lengths; the first batch warms up
+    optimizers = {name: torch.optim.AdamW(model.parameters(), lr=1e-4) for name, model in models.items()}
+    found: dict[str, list[float]] = {name: [] for name in models}
+    # batches of short to long pages; the first one is a warm-up
     order = sorted(items, key=lambda item: len(item.page))
     firsts = torch.linspace(0, max(0, len(order) - settings.batch), n_batches + 1).long().tolist()
     for k, first in enumerate(firsts):
         batch = collate(order[first : first + settings.batch])
-        for name, network in networks.items():
-            # planned beforehand: a plan is made once for a size
-            if network.layer is not None:
-                network.layer.executor({"thing": batch.mask.shape[1]})
-            taken = _ms(_step, network, optimizers[name], batch, repeat=2)
+        for name, model in models.items():
+            # plan first: a plan is built once per size
+            if model.layer is not None:
+                model.layer.executor({"thing": batch.mask.shape[1]})
+            taken = _ms(_step, model, optimizers[name], batch, repeat=2)
             if k:
                 found[name].append(taken)
         progress("training steps", k + 1, len(firsts))
@@ -80,8 +79,7 @@ def measure_steps(items: Sequence[Item], encoder: Callable[[], nn.Module], setti
 
 
 def measure(items: Sequence[Item], encoder: Callable[[], nn.Module], settings: Settings,
-            progress: Progress = lambda what, done, total: None) -> dict[str, Any]:
+            progress: Progress = no_progress) -> dict[str, Any]:
     steps = measure_steps(items, encoder, settings, progress=progress)
     return {"layer_ms": measure_layer(items, settings.iterations, progress=progress), "step_ms": steps,
-            "step_ratio": round(steps["logicmp"] / steps["pair"], 3), "batch": settings.batch,
-            "threads": torch.get_num_threads(), "commit": commit()}
+            "step_ratio": round(steps["logicmp"] / steps["pair"], 3), "batch": settings.batch}

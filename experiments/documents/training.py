@@ -1,41 +1,26 @@
-"""The one loop that all training goes through: Adam on shuffled pages, watched, and resumable."""
+"""The training loop of all methods: Adam on shuffled pages, with progress and checkpoints."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import nn
 
-from ..runs import Checkpoint
+from ..checkpoint import Checkpoint, Progress
 from .features import Item, collate
-from .methods import Network
+from .methods import Model
 
-# the share of words whose vector a network does not see in training
+# share of words whose vector is hidden in training
 LEFT_OUT = 0.1
-Progress = Callable[[str, int, int], None]
-
-
-@dataclass
-class Watch:
-    """Who is told, and where a run is kept."""
-
-    progress: Progress = lambda what, done, total: None
-    checkpoint: Checkpoint = field(default_factory=Checkpoint)
-    started: float = field(default_factory=time.monotonic)
-
-    @property
-    def seconds(self) -> float:
-        """Since the start, those before an interruption included."""
-        return time.monotonic() - self.started
 
 
 def batches(items: Sequence[Item], size: int, generator: torch.Generator) -> Iterator[list[Item]]:
-    """All pages once, in random batches of pages of like length, so that little is padded."""
+    """All pages once, in random batches of similar length, so that there is little padding."""
     noise = torch.rand(len(items), generator=generator)
-    # lengths blurred by half, so that a page does not always meet the same ones
+    # lengths with noise of 25%, so that batches differ between epochs
     order = sorted(range(len(items)), key=lambda k: len(items[k].page) * (0.75 + 0.5 * float(noise[k])))
     chunks = [order[k : k + size] for k in range(0, len(order), size)]
     for k in torch.randperm(len(chunks), generator=generator).tolist():
@@ -43,13 +28,13 @@ def batches(items: Sequence[Item], size: int, generator: torch.Generator) -> Ite
 
 
 def vary(item: Item, generator: torch.Generator) -> Item:
-    """A page as it might have been: a part of it, shifted, larger or smaller, some word vectors left out.
+    """Augment a page: crop, shift and scale it, and hide some word vectors.
 
-    There are few pages. A part is a stretch of words in order; how two words stand to each other does not change.
+    A crop is a sequence of consecutive words; the geometry of pairs does not change.
     """
     n = len(item.page)
     share, place, shift_x, shift_y, scale = torch.rand(5, generator=generator).tolist()
-    # half of the pages whole, of the others 40% or more
+    # half of the pages stay whole; the others keep 40% or more
     n_kept = max(2, round(n * min(1.0, 0.4 + 1.2 * share)))
     first = int(place * (n - n_kept + 1))
     part = slice(first, first + n_kept)
@@ -60,15 +45,16 @@ def vary(item: Item, generator: torch.Generator) -> Item:
     return Item(page, words, boxes, item.geometry[part, part], item.truth[part, part])
 
 
-def train(network: Network, items: Sequence[Item], epochs: int, rate: float, weight_rate: float, batch_size: int,
-          seed: int, watch: Watch, what: str = "training") -> list[float]:
-    """Train for some epochs, with one warm-up and a cosine down to zero; the mean loss of each epoch.
+def train(model: Model, items: Sequence[Item], epochs: int, rate: float, weight_rate: float, batch_size: int, seed: int,
+          progress: Progress, checkpoint: Checkpoint, what: str = "training",
+          made_with: Mapping[str, Any] | None = None) -> list[float]:
+    """Train with warm-up and a cosine to zero; return the mean loss of each epoch.
 
-    What an interrupted run had is taken up again, and the end is the same.
+    An interrupted run continues after its last saved epoch, with the same outcome.
     """
-    rules = [] if network.layer is None else list(network.layer.parameters())
+    rules = [] if model.layer is None else list(model.layer.parameters())
     ids = {id(parameter) for parameter in rules}
-    rest = [parameter for parameter in network.parameters() if parameter.requires_grad and id(parameter) not in ids]
+    rest = [parameter for parameter in model.parameters() if parameter.requires_grad and id(parameter) not in ids]
     optimizer = torch.optim.AdamW([{"params": rest, "lr": rate, "weight_decay": 0.01},
                                    {"params": rules, "lr": weight_rate, "weight_decay": 0.0}])
     per_epoch = -(-len(items) // batch_size)
@@ -76,30 +62,28 @@ def train(network: Network, items: Sequence[Item], epochs: int, rate: float, wei
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, [rate, weight_rate], max(steps, 2), pct_start=0.1)
     torch.manual_seed(seed)
     losses: list[float] = []
-    stood = watch.checkpoint.load()
-    if stood is not None:
-        network.load_state_dict(stood["network"])
-        optimizer.load_state_dict(stood["optimizer"])
-        schedule.load_state_dict(stood["schedule"])
-        torch.set_rng_state(stood["random"])
-        losses = list(stood["losses"])
-        watch.started -= stood["seconds"]
+    before = checkpoint.load(made_with)
+    if before is not None:
+        model.load_state_dict(before["model"])
+        optimizer.load_state_dict(before["optimizer"])
+        schedule.load_state_dict(before["schedule"])
+        torch.set_rng_state(before["random"])
+        losses = list(before["losses"])
     for epoch in range(len(losses), epochs):
-        # drawn from the seed and the epoch alone: all rows see the same batches
+        # seed and epoch determine the batches: they are the same for all methods
         generator = torch.Generator().manual_seed(1000 * seed + epoch)
-        network.train()
+        model.train()
         total = 0.0
         for k, chunk in enumerate(batches(items, batch_size, generator)):
             optimizer.zero_grad()
-            loss = network.loss(collate([vary(item, generator) for item in chunk]))
+            loss = model.loss(collate([vary(item, generator) for item in chunk]))
             loss.backward()
-            nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             schedule.step()
             total += float(loss.detach())
-            watch.progress(what, epoch * per_epoch + k + 1, steps)
+            progress(what, epoch * per_epoch + k + 1, steps)
         losses.append(round(total / per_epoch, 5))
-        watch.checkpoint.save(network=network.state_dict(), optimizer=optimizer.state_dict(),
-                              schedule=schedule.state_dict(), random=torch.get_rng_state(), losses=losses,
-                              seconds=watch.seconds)
+        checkpoint.save(model=model.state_dict(), optimizer=optimizer.state_dict(), schedule=schedule.state_dict(),
+                        random=torch.get_rng_state(), losses=losses)
     return losses

@@ -1,4 +1,4 @@
-"""The command line of the experiment.
+"""Train and measure methods on relational graphs.
 
     python -m experiments.relational run uw_cse/ai --method logicmp
     python -m experiments.relational run uw_cse --method logicmp+gnn --seeds 5
@@ -13,73 +13,56 @@ import argparse
 import sys
 from pathlib import Path
 
-import torch
-
-from ..runs import exit_code
+from ..runs import Result, add_run_options, load_results, make_parser, run_all, run_command, shared_options
 from .data import SPLITS, split_names
 from .methods import DETERMINISTIC, METHODS
-from .results import RESULTS, Result, as_table, load_results
-from .run import Options, run_apart, run_one
+from .results import RESULTS, as_table
+from .run import Runner
 from .settings import choose, store
 from .training import Context
 
 
 def main(arguments: list[str] | None = None) -> int:
-    chosen = _parser().parse_args(arguments)
-    return exit_code(lambda: chosen.run(chosen))
+    return run_command(_parser(), arguments)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m experiments.relational", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(required=True)
-    shared = argparse.ArgumentParser(add_help=False)
-    shared.add_argument("--data", help="the folder of the data sets, unless LOGICMP_DATA names it")
-    shared.add_argument("--results", type=Path, default=RESULTS, help="where the results are kept")
-    run = commands.add_parser("run", parents=[shared], help="run a method on a split or on all splits of a data set")
+    parser = make_parser("experiments.relational", __doc__)
+    commands, shared = parser.add_subparsers(required=True), [shared_options(RESULTS)]
+    run = commands.add_parser("run", parents=shared, help="run a method on a split, or on all splits of a data set")
     run.add_argument("split", help="such as uw_cse/ai, or uw_cse for all five")
     run.add_argument("--method", required=True, choices=list(METHODS))
-    run.add_argument("--seed", type=int, default=0)
-    run.add_argument("--seeds", type=int, default=1, help="so many seeds, from --seed on")
-    run.add_argument("--max-seconds", type=float, default=600, help="the limit of one run (default: 600)")
+    add_run_options(run)
+    run.add_argument("--max-seconds", type=float, default=600, help="time limit of one run in seconds (default: 600)")
     run.add_argument("--give-up", type=float, metavar="SECONDS",
-                     help="look at the pace of a classical method then, and stop it if all of its iterations would "
-                          "take more than twice the limit")
-    run.add_argument("--threads", type=int, default=torch.get_num_threads(), help="of torch (default: all cores)")
-    run.add_argument("--again", action="store_true", help="also where there is a result already")
+                     help="after this time, stop a classical method whose iterations would take over twice the limit")
     run.set_defaults(run=_run)
-    pick = commands.add_parser("choose", parents=[shared], help="choose settings for each split on the others")
-    pick.add_argument("data_set", choices=list(SPLITS))
+    pick = commands.add_parser("choose", parents=shared, help="choose the settings of each split on the other splits")
+    pick.add_argument("dataset", choices=list(SPLITS))
     pick.add_argument("--method", required=True, choices=list(METHODS))
-    pick.add_argument("--look-at", type=int, help="on how many of the other splits, the smallest first (default: all)")
-    pick.add_argument("--seeds", type=int, default=1, help="the mean of so many decides (default: 1)")
+    pick.add_argument("--look-at", type=int, help="how many of the other splits, smallest first (default: all)")
+    pick.add_argument("--seeds", type=int, default=1, help="number of seeds to average over (default: 1)")
     pick.add_argument("--from-round", type=int, default=1, metavar="N",
-                      help="go on from what was chosen before, with this round of the grid (default: 1)")
+                      help="start at this round of the grid, with the stored settings (default: 1)")
     pick.set_defaults(run=_choose)
-    table = commands.add_parser("table", parents=[shared], help="our numbers beside the paper's")
-    table.set_defaults(run=_table)
-    figures = commands.add_parser("figures", parents=[shared], help="draw the figures from the results")
-    figures.add_argument("--out", type=Path, default=RESULTS.with_name("figures"))
+    commands.add_parser("table", parents=shared, help="print our results and the paper's").set_defaults(run=_table)
+    figures = commands.add_parser("figures", parents=shared, help="draw the figures")
+    figures.add_argument("--out", type=Path, default=RESULTS.with_name("figures"), help="folder for the PNG files")
     figures.set_defaults(run=_figures)
     return parser
 
 
 def _run(chosen: argparse.Namespace) -> None:
-    splits = [chosen.split] if "/" in chosen.split else split_names(chosen.split)
+    names = split_names(chosen.split) if chosen.split in SPLITS else [chosen.split]
     n_seeds = 1 if chosen.method in DETERMINISTIC else chosen.seeds
-    options = Options(chosen.data, chosen.results, chosen.max_seconds, chosen.threads, chosen.give_up)
-    runs = [Result(name, chosen.method, seed) for name in splits for seed in range(chosen.seed, chosen.seed + n_seeds)]
-    for result in runs:
-        if (chosen.results / result.file).exists() and not chosen.again:
-            print(f"{result.title}: there already", file=sys.stderr)
-        elif len(runs) == 1:
-            run_one(result, options)
-        else:
-            run_apart(result, options)
+    plans = [Result(*name.partition("/")[::2], chosen.method, seed, settings={"max_seconds": chosen.max_seconds})
+             for name in names for seed in range(chosen.seed, chosen.seed + n_seeds)]
+    run_all(plans, Runner(chosen.data, chosen.results, chosen.give_up), chosen.results, chosen.again,
+            chosen.max_seconds if len(plans) > 1 else None)
 
 
 def _choose(chosen: argparse.Namespace) -> None:
-    found = choose(chosen.data_set, chosen.method, Context(data=chosen.data), lambda text: print(text, flush=True),
+    found = choose(chosen.dataset, chosen.method, Context(data=chosen.data), lambda text: print(text, flush=True),
                    chosen.look_at, chosen.seeds, chosen.from_round)
     store(chosen.method, found)
     for name, entry in found.items():

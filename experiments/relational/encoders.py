@@ -1,7 +1,7 @@
-"""Networks that give every ground atom its log-odds: a free vector per constant, or a graph network over the facts.
+"""Models that give every atom its log-odds: a free vector per constant, or a graph neural network over the facts.
 
-    Embedding    the authors' released run: a 128-d vector per constant, logit = u . tanh(e'We + Ve + b), 8 slices
-    Graph        the paper's text: vectors made by messages along the facts (ExpressGNN's idea), the same read-out
+    Embedding    the authors' released code: a 128-d vector per constant, logit = u . tanh(e'We + Ve + b), 8 slices
+    Graph        the paper's text: vectors from messages along the facts (as in ExpressGNN), the same read-out
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ReadOut(nn.Module):
         args = [vectors[t] for t in self.predicate.types]
 
         def spread(x: Tensor, *axes: int) -> Tensor:
-            # [n_i, (n_j,) slices] among the axes of all arguments
+            # [n_i, (n_j,) slices], broadcast over the axes of the other arguments
             shape = [1] * len(args) + [SLICES]
             for axis, size in zip(axes, x.shape, strict=False):
                 shape[axis] = size
@@ -61,7 +61,7 @@ class Encoder(nn.Module):
     """Vectors of the constants, and a read-out for each predicate.
 
     Args:
-        is_free: a vector for each constant; if not, one for all of a type, and those alike in their facts are alike.
+        is_free: one vector per constant; otherwise one per type, so that constants with the same facts are equal.
     """
 
     def __init__(self, world: World, dim: int = 128, is_free: bool = True):
@@ -72,7 +72,7 @@ class Encoder(nn.Module):
         self.read_out = nn.ModuleDict({p.name: ReadOut(p, dim) for p in world.theory.predicates})
 
     def measure(self, name: str, log_odds: Tensor) -> None:
-        """Give the log-odds of a predicate around the mean of some, in units of their spread."""
+        """Scale the output of a predicate to the mean and standard deviation of given log-odds."""
         self.read_out[name].zero = log_odds.mean()
         self.read_out[name].unit = log_odds.std().clamp_min(0.1)
 
@@ -89,7 +89,7 @@ class Embedding(Encoder):
 
 
 class Graph(Encoder):
-    """Vectors by messages along the true facts, from one argument to another, one matrix for each kind."""
+    """Vectors from messages along the true facts, one matrix per predicate and pair of arguments."""
 
     def __init__(self, world: World, dim: int = 128, is_free: bool = True, layers: int = 2):
         super().__init__(world, dim, is_free)
@@ -111,6 +111,6 @@ class Graph(Encoder):
                 sent = (found[source] @ weight[layer])[at]
                 count = torch.bincount(to, minlength=len(found[target])).clamp_min(1).unsqueeze(1)
                 new[target] = new[target] + torch.zeros_like(new[target]).index_add(0, to, sent) / count
-            # of length 1: longer ones soon saturate the read-out
+            # unit length: longer vectors saturate the read-out
             found = {t: nn.functional.normalize(found[t] + torch.relu(x), dim=1) for t, x in new.items()}
         return found

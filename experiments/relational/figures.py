@@ -1,14 +1,12 @@
-"""The figures: quality against iterations and against minutes, the speed ablation, and Smoke.
+"""Figures: AUC-PR by iterations and by minutes, the speed ablation, and Smoke.
 
     python -m experiments.relational figures --data FOLDER
 
-minutes.png is drawn from the stored results. What the others show is computed here; the ablation takes minutes.
+minutes.png shows the stored results. The other figures are computed here; the ablation takes minutes.
 """
 
 from __future__ import annotations
 
-import importlib.util
-import io
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,16 +16,16 @@ import numpy as np
 import torch
 
 from benchmarks.ablation import VARIANTS, Variant, measure
-from logicmp import LogicMPError
 from logicmp.execute.inputs import world_tensors
-from logicmp.files import write_whole
+from logicmp.execute.mean_field import Iteration
 from logicmp.inference.method import Problem
-from logicmp.layer import Step
 from logicmp.show.progress import shown_progress
 
-from .data import Split, load_split, split_names
+from ..files import make_folder, need_matplotlib, write_figure
+from ..runs import Result
+from .data import SPLITS, Split, load_split, split_names
 from .inference import layer_for
-from .results import DATA_SETS, PAPER, Result
+from .results import DATASETS, PAPER
 from .settings import load_settings
 from .training import Context, average_precision
 
@@ -48,35 +46,25 @@ SPLIT_COLOURS = (ORANGE, SKY, GREEN, BLUE, RED)
 TITLES = {"kinship": "Kinship", "uw_cse": "UW-CSE", "cora": "Cora"}
 IMPROVEMENTS = ("optimized\ncontraction", "parallel\neinsum", "RuleOut")
 MAX_ITERATIONS = 10
-# in minutes: where the axis begins, and where what took less is drawn
+# minutes at the left end of the axis; shorter runs are drawn there
 SHORTEST = 1 / 600
 
 
 def draw_all(results: Sequence[Result], out: Path, data: str | None) -> Iterator[Path]:
-    """Draw every figure into a folder; gives each path when it is written, what needs no data first."""
-    if importlib.util.find_spec("matplotlib") is None:
-        raise LogicMPError("the figures need matplotlib, which is not installed", 'pip install "logicmp[plot]"')
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as cause:
-        raise LogicMPError(f"cannot make the folder {str(out)!r}: {cause.strerror}") from None
-    yield _write(out / "minutes.png", draw_minutes(results))
-    yield _write(out / "smoke.png", draw_smoke(load_split("smoke/all", data)))
+    """Draw all figures into a folder and yield their paths; the figure that needs no data comes first."""
+    need_matplotlib()
+    make_folder(out)
+    yield write_figure(draw_minutes(results), out / "minutes.png")
+    yield write_figure(draw_smoke(load_split("smoke/all", data)), out / "smoke.png")
     found = {}
     with shown_progress() as progress:
-        names = [name for data_set in DATA_SETS for name in split_names(data_set)]
+        names = [name for dataset in DATASETS for name in split_names(dataset)]
         for k, name in enumerate(names):
             found[name] = by_iteration(load_split(name, data), load_settings(name, "logicmp"))
             progress("iterations", k + 1, len(names))
-    yield _write(out / "iterations.png", draw_iterations(found))
-    yield _write(out / "speed.png", draw_speed("UW-CSE/language", measure_speed(load_split("uw_cse/language", data))))
-
-
-def _write(path: Path, figure: Figure) -> Path:
-    data = io.BytesIO()
-    figure.savefig(data, format="png", dpi=150)
-    write_whole(path, data.getvalue(), "a figure")
-    return path
+    yield write_figure(draw_iterations(found), out / "iterations.png")
+    seconds = measure_speed(load_split("uw_cse/language", data))
+    yield write_figure(draw_speed("UW-CSE/language", seconds), out / "speed.png")
 
 
 def _panels(n: int, width: float, height: float) -> tuple[Figure, Sequence[Axes]]:
@@ -86,14 +74,14 @@ def _panels(n: int, width: float, height: float) -> tuple[Figure, Sequence[Axes]
     return figure, figure.subplots(1, n, squeeze=False)[0]
 
 
-# AUC-PR against iterations
+# AUC-PR by iterations
 
 def by_iteration(split: Split, settings: Mapping[str, object], iterations: int = MAX_ITERATIONS) -> list[float]:
-    """The average precision of inference alone after 1, 2, ... iterations: what `run_logicmp` gives with so many."""
+    """The average precision of `run_logicmp` after 1, 2, ... iterations."""
     context = Context(settings=settings)
     found: list[float] = []
 
-    def watch(step: Step) -> None:
+    def watch(step: Iteration) -> None:
         if step.number:
             # [1, ...]: the layer's batch
             found.append(average_precision(split, split.pick({name: x[0] for name, x in step.logits.items()})))
@@ -106,13 +94,13 @@ def by_iteration(split: Split, settings: Mapping[str, object], iterations: int =
 
 
 def draw_iterations(found: Mapping[str, Sequence[float]]) -> Figure:
-    """A panel for each data set: a thin line for each split, by its name, and their mean."""
-    figure, panels = _panels(len(DATA_SETS), 12, 4.2)
-    for panel, data_set in zip(panels, DATA_SETS, strict=True):
-        lines = {name: found[name] for name in split_names(data_set) if name in found}
-        panel.set_title(TITLES[data_set])
+    """A panel for each data set: a thin line for each split, and their mean."""
+    figure, panels = _panels(len(DATASETS), 12, 4.2)
+    for panel, dataset in zip(panels, DATASETS, strict=True):
+        lines = {name: found[name] for name in split_names(dataset) if name in found}
+        panel.set_title(TITLES[dataset])
         if not lines:
-            _say(panel, "nothing computed")
+            _write(panel, "nothing computed")
             continue
         for (name, values), colour in zip(lines.items(), SPLIT_COLOURS, strict=False):
             panel.plot(range(1, len(values) + 1), values, color=colour, linewidth=1, label=name.split("/")[1])
@@ -123,17 +111,17 @@ def draw_iterations(found: Mapping[str, Sequence[float]]) -> Figure:
         panel.grid(alpha=0.3)
         panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3, fontsize=8, frameon=False)
     panels[0].set_ylabel("AUC-PR")
-    figure.suptitle("Inference alone, settings chosen on the other splits", fontsize=11)
+    figure.suptitle("Inference without training; settings chosen on the other splits", fontsize=11)
     return figure
 
 
-# AUC-PR against minutes
+# AUC-PR by minutes
 
 def mean_curve(curves: Sequence[Sequence[tuple[float, float]]],
                weights: Sequence[float] | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Times, weighted mean and standard deviation of curves that stay where they are until their next point.
+    """Times, weighted mean and standard deviation of step functions.
 
-    From the time all have begun, at every time when one of them changes.
+    Times start when all curves have begun, and are those at which a curve changes.
 
     >>> times, mean, spread = mean_curve([[(1, 0.2), (3, 0.4)], [(2, 0.6)]])
     >>> times.tolist(), mean.round(3).tolist(), spread.round(3).tolist()
@@ -150,34 +138,33 @@ def mean_curve(curves: Sequence[Sequence[tuple[float, float]]],
 
 
 def _equal_shares(results: Sequence[Result]) -> list[float]:
-    """Weights with which every split counts the same, however many seeds it has."""
+    """Weights that give every split the same share, however many seeds it has."""
     splits = [r.split for r in results]
     return [1 / splits.count(split) for split in splits]
 
 
 def draw_minutes(results: Sequence[Result]) -> Figure:
-    """A panel for each data set: learning curves, and a marker for each method that has none."""
-    figure, panels = _panels(len(DATA_SETS), 13, 4.8)
+    """A panel for each data set: learning curves, and a marker for each method without a curve."""
+    figure, panels = _panels(len(DATASETS), 13, 4.8)
     handles = {}
-    for panel, data_set in zip(panels, DATA_SETS, strict=True):
-        names = split_names(data_set)
-        here = [r for r in results if r.split in names]
-        panel.set_title(TITLES[data_set])
+    for panel, dataset in zip(panels, DATASETS, strict=True):
+        here = [r for r in results if r.dataset == dataset]
+        panel.set_title(TITLES[dataset])
         if not here:
-            _say(panel, "no results stored")
+            _write(panel, "no results stored")
             continue
-        paper = statistics.mean(v for v in PAPER["ExpressGNN w/ LogicMP"][data_set] if v is not None)
+        paper = statistics.mean(v for v in PAPER["ExpressGNN w/ LogicMP"][dataset] if v is not None)
         handles["paper: ExpressGNN w/ LogicMP"] = panel.axhline(paper, color="#666666", linestyle="--", linewidth=1.2)
         notes = []
         for method in sorted({r.method for r in here}, key=_place):
             runs = [r for r in here if r.method == method]
-            known = [r for r in runs if r.auc_pr is not None]
+            known = [r for r in runs if r.get("auc_pr") is not None]
             if not known:
                 notes.append(f"{method}: {', '.join(sorted({r.status for r in runs}))}")
                 continue
             n_splits = len({r.split for r in known})
-            if n_splits < len(names):
-                notes.append(f"{method}: {n_splits} of {len(names)} splits")
+            if n_splits < len(SPLITS[dataset]):
+                notes.append(f"{method}: {n_splits} of {len(SPLITS[dataset])} splits")
             handles[method] = _draw_method(panel, method, known)
         panel.set_xscale("log")
         panel.xaxis.set_major_formatter(lambda value, position: f"{value:g}")
@@ -189,7 +176,7 @@ def draw_minutes(results: Sequence[Result]) -> Figure:
     if handles:
         order = sorted(handles, key=_place)
         figure.legend([handles[name] for name in order], order, loc="outside lower center", ncols=6, fontsize=8,
-                      title="band: standard deviation over splits and seeds; open marker: cut short at the limit",
+                      title="band: standard deviation over splits and seeds; open marker: stopped at the time limit",
                       title_fontsize=8, frameon=False)
     return figure
 
@@ -203,26 +190,26 @@ def _draw_method(panel: Axes, method: str, runs: Sequence[Result]) -> object:
     colour, shape = STYLES.get(method, ("#666666", "h"))
     shares = _equal_shares(runs)
     minutes = float(np.average([r.seconds for r in runs], weights=shares)) / 60
-    value = float(np.average([r.auc_pr for r in runs], weights=shares))
+    value = float(np.average([r.get("auc_pr") for r in runs], weights=shares))
     line = "none"
-    if all(r.curve for r in runs):
-        times, mean, spread = mean_curve([r.curve for r in runs], shares)
+    if all(r.get("curve") for r in runs):
+        times, mean, spread = mean_curve([r.get("curve") for r in runs], shares)
         times = np.maximum(times / 60, SHORTEST)
         panel.plot(times, mean, color=colour, drawstyle="steps-post", linewidth=1.8)
         panel.fill_between(times, np.clip(mean - spread, 0, 1), np.clip(mean + spread, 0, 1), step="post",
                            color=colour, alpha=0.13, linewidth=0)
-        # the mean stands still from here: the run that took longest has ended
+        # the longest run has ended
         minutes, value, line = times[-1], mean[-1], "-"
     is_cut = any(r.status == "> cap" for r in runs)
     size = 13 if shape == "*" else 7
     panel.plot([max(minutes, SHORTEST)], [value], color=colour, marker=shape, markersize=size, linestyle="none",
                markerfacecolor="white" if is_cut else colour, zorder=3)
-    # in the legend always filled: open or not is a matter of the panel
+    # filled in the legend: only panels tell which runs were stopped
     (handle,) = panel.plot([], [], color=colour, marker=shape, markersize=size, linestyle=line)
     return handle
 
 
-def _say(panel: Axes, text: str) -> None:
+def _write(panel: Axes, text: str) -> None:
     panel.text(0.5, 0.5, text, transform=panel.transAxes, ha="center", va="center", color="#666666")
     panel.set_xticks([])
     panel.set_yticks([])
@@ -231,7 +218,7 @@ def _say(panel: Axes, text: str) -> None:
 # the speed ablation
 
 def measure_speed(split: Split) -> dict[Variant, float]:
-    """Seconds of one update by variant of the ablation, all of which must agree."""
+    """Seconds of one update for each variant of the ablation; their outputs must agree."""
     found = {}
     with shown_progress() as progress:
         for k, variant in enumerate(VARIANTS):
@@ -241,7 +228,7 @@ def measure_speed(split: Split) -> dict[Variant, float]:
 
 
 def draw_speed(title: str, seconds: Mapping[Variant, float]) -> Figure:
-    """A bar for each variant, and beside it which improvements it has."""
+    """A bar for each variant, and the improvements it has."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 1.9 + 0.45 * len(seconds)), layout="constrained")
@@ -274,7 +261,7 @@ def draw_speed(title: str, seconds: Mapping[Variant, float]) -> Figure:
 # Smoke
 
 def draw_smoke(split: Split) -> Figure:
-    """What is known, and beside it the probabilities that mean field gives; what is asked has a dot, red if true."""
+    """The evidence, and the probabilities of mean field; queries have a dot, red if true."""
     from matplotlib.colors import ListedColormap
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
@@ -286,33 +273,33 @@ def draw_smoke(split: Split) -> Figure:
     constants = split.theory.type["person"].constants
     order = np.argsort(constants)
     labels = [constants[k] for k in order]
-    # one grid for all predicates, so that a row is a constant: their columns side by side, an empty one between
+    # one grid for all predicates, a row for each constant, with an empty column between predicates
     columns: dict[str, list[int]] = {}
     for predicate in sorted(split.theory.predicates, key=lambda predicate: -len(predicate.types)):
         begin = max((places[-1] + 2 for places in columns.values()), default=0)
         columns[predicate.name] = list(range(begin, begin + (len(labels) if len(predicate.types) == 2 else 1)))
-    known, predicted, asked = (np.full((len(labels), max(max(columns.values())) + 1), np.nan) for _ in range(3))
+    observed, predicted, queried = (np.full((len(labels), max(max(columns.values())) + 1), np.nan) for _ in range(3))
     for name, places in columns.items():
         values = split.world.values[name]
-        # what is wholly observed is not among the answers
+        # a predicate without unobserved atoms has no output
         q = torch.sigmoid(odds[name]).numpy() if name in odds else values
         truth = np.full(values.shape, np.nan)
         if name in split.queries:
             truth[tuple(place.numpy() for place in split.queries[name].places)] = split.queries[name].truth
-        for grid, part in ((known, values), (predicted, q), (asked, truth)):
+        for grid, part in ((observed, values), (predicted, q), (queried, truth)):
             grid[:, places] = part[np.ix_(order, order)] if part.ndim == 2 else part[order, None]
 
-    colours = {"unknown": "#d9d9d9", "known false": "#440154", "known true": "#fde725"}
-    dots = {"asked, and true": {"markersize": 6, "markerfacecolor": RED, "markeredgecolor": "white"},
-            "asked, and false": {"markersize": 3, "markerfacecolor": "white", "markeredgecolor": "white"}}
+    colours = {"unobserved": "#d9d9d9", "observed false": "#440154", "observed true": "#fde725"}
+    dots = {"query, true": {"markersize": 6, "markerfacecolor": RED, "markeredgecolor": "white"},
+            "query, false": {"markersize": 3, "markerfacecolor": "white", "markeredgecolor": "white"}}
     figure = Figure(figsize=(12.5, 5.5), layout="constrained")
     left, right = figure.subplots(1, 2)
-    left.imshow(known, cmap=ListedColormap(list(colours.values())), vmin=-1, vmax=1)
+    left.imshow(observed, cmap=ListedColormap(list(colours.values())), vmin=-1, vmax=1)
     shown = right.imshow(predicted, cmap="viridis", vmin=0, vmax=1)
     for truth, style in zip((1, 0), dots.values(), strict=True):
-        rows, places = np.nonzero(asked == truth)
+        rows, places = np.nonzero(queried == truth)
         right.plot(places, rows, marker="o", linestyle="none", **style)
-    for panel, title in ((left, "what is known"), (right, "what mean field predicts")):
+    for panel, title in ((left, "evidence"), (right, "mean field")):
         panel.set_title(title, fontsize=10)
         ticks = {place: label for name, places in columns.items()
                  for place, label in zip(places, labels if len(places) > 1 else [f"{name}(x)"], strict=True)}

@@ -1,4 +1,4 @@
-"""Rows without training: LogicMP alone, and the classical methods of `infer` under a time limit."""
+"""Methods without training: LogicMP, and the classical methods of `infer` under a time limit."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from logicmp.execute.inputs import world_tensors
 from logicmp.facts.world import World
 from logicmp.inference.method import Problem
 from logicmp.inference.run import method_class
+from logicmp.limits import Limits
 
 from .data import Split
 from .training import Context, GivenUp
 
 
 def layer_for(world: World, context: Context, iterations: int) -> LogicMP:
-    """The layer with all soft weights at one value."""
+    """A layer that gives all soft rules the same weight."""
     scale = context.get("scale", 1.0)
     rules = tuple(rule if rule.is_hard else replace(rule, weight=scale) for rule in world.theory.rules)
     return LogicMP(replace(world.theory, rules=rules), iterations, context.get("damping", 0.5), sizes=world.sizes,
@@ -27,11 +28,11 @@ def layer_for(world: World, context: Context, iterations: int) -> LogicMP:
 
 
 def run_logicmp(split: Split, context: Context) -> Tensor:
-    """A constant log-odds for every atom, all groundings, damped updates.
+    """Start from the same log-odds for every atom; damped updates over all groundings.
 
-    With several lessons what comes out goes in again, as with a network that has learned all of it.
+    With several rounds (setting `lessons`) the output of one is the input of the next.
     """
-    # atoms the rules cannot tell apart must come out equal
+    # float64: atoms that the rules do not distinguish must stay equal
     unary, evidence = world_tensors(split.world, torch.float64)
     layer = layer_for(split.world, context, context.get("iterations", 15)).double()
     odds = {name: x + context.get("bias", -1.5) for name, x in unary.items()}
@@ -42,7 +43,7 @@ def run_logicmp(split: Split, context: Context) -> Tensor:
 
 
 class Pace:
-    """Tell how far a method is, and end it where it would take more than twice its time for all of its iterations."""
+    """Report progress; raise `GivenUp` if all iterations would take more than twice the time limit."""
 
     def __init__(self, context: Context):
         self.context = context
@@ -64,11 +65,11 @@ class Pace:
 
 
 def classical(name: str) -> Callable[[Split, Context], Tensor]:
-    """A method of `infer`; what it has at the limit is taken, and the run marked as cut short."""
+    """A method of `infer`. At the time limit its answers so far count, and the run is marked as cut short."""
     def run(split: Split, context: Context) -> Tensor:
-        solver = method_class(name).make({"max_seconds": context.max_seconds,
-                                          "max_groundings": context.get("max_groundings", 25_000_000)})
-        solution = solver.solve(Problem(split.world, seed=context.seed, progress=Pace(context)))
+        limits = Limits(context.max_seconds, context.get("max_groundings", 25_000_000))
+        solution = method_class(name)().solve(Problem(split.world, seed=context.seed, progress=Pace(context),
+                                                      limits=limits))
         context.is_cut_short = context.seconds > context.max_seconds
         odds = {predicate: torch.from_numpy(solution.log_odds[predicate]) for predicate in split.queries}
         return split.pick(odds).nan_to_num(nan=0.0, posinf=1e3, neginf=-1e3)

@@ -1,15 +1,15 @@
-"""Every row of the table: a function from a split to the log-odds of its queries.
+"""Every method: a function from a split to the log-odds of its queries.
 
-    logicmp             inference alone                                                     inference.py
-    logicmp+lessons     the same, going on from its own output: what a network that learns all of it would say
+    logicmp             inference without a model                                           inference.py
+    logicmp+lessons     1 or 3 rounds of inference, each on the output of the one before
     logicmp+weights     weights learned on the other splits                                 weights.py
-    logicmp+embedding   a vector per constant, taught by LogicMP's output                   networks.py
-    logicmp+gnn         a graph network, taught the same way
-    gs                  the graph network trained on sampled groundings
-    expressgnn          the graph network fitted to the facts alone
+    logicmp+embedding   a vector per constant, distilled from LogicMP                       models.py
+    logicmp+gnn         a graph neural network, distilled from LogicMP
+    gs                  the graph neural network, trained on sampled groundings
+    expressgnn          the graph neural network, trained on the facts only
     gibbs, bp, ...      the classical methods of `infer`, under a time limit                inference.py
 
-What a grid varies is chosen on the other splits (`settings.py`); README.md says what was set by hand.
+Grids are searched on the other splits (`settings.py`); README.md lists the settings chosen by hand.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from logicmp import LogicMPError
 from .data import Split
 from .encoders import Embedding, Graph
 from .inference import classical, run_logicmp
-from .networks import distilled, run_expressgnn, run_gs
+from .models import distilled, run_expressgnn, run_gs
 from .training import Context
 from .weights import run_weights
 
@@ -38,7 +38,7 @@ METHODS: dict[str, Callable[[Split, Context], Tensor]] = {
     "expressgnn": run_expressgnn,
     **{name: classical(name) for name in CLASSICAL},
 }
-# the same whatever the seed
+# methods that ignore the seed
 DETERMINISTIC = ("logicmp", "logicmp+lessons", "logicmp+weights", "bp", "lifted-bp", "hl-mrf")
 
 

@@ -1,41 +1,41 @@
-"""Stored results: one JSON file for each run, and the table they make beside the paper's.
+"""Tables of the stored results and of the paper's.
 
-    results/uw_cse-ai-logicmp-0.json     {"auc_pr": 0.28, "seconds": 2.1, "commit": "...", ...}
+A result has the values `auc_pr`; `curve`, pairs (seconds, AUC-PR) during training; and `expected`, the seconds all
+iterations would have taken, if the run was given up. Its status is "done"; "> cap" if it reached the time limit; or
+"too large" if the method raised `CostError`.
 """
 
 from __future__ import annotations
 
-import json
 import statistics
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from ..runs import commit, save_result
-from .data import SPLITS, split_names
+from ..runs import Result
+from ..tables import mean, table
+from .data import SPLITS
 
-# of the rows
+# the order of the rows
 ORDER = ("logicmp", "logicmp+lessons", "logicmp+weights", "logicmp+embedding", "logicmp+gnn", "gs", "expressgnn",
          "hl-mrf", "lifted-bp", "bp", "mc-sat", "gibbs")
 
 RESULTS = Path(__file__).with_name("results")
-# the paper's Table "AUC-PR on Kinship, UW-CSE, and Cora"; None where it says "-"
+# the paper's Table "AUC-PR on Kinship, UW-CSE, and Cora"; None where the paper has "-"
 PAPER: Mapping[str, Mapping[str, tuple[float | None, ...]]] = {
-    "MCMC": {"kinship": (.53, None, None, None, None)},
-    "BP/Lifted BP": {"kinship": (.53, .58, .55, .55, .56), "uw_cse": (.01, .01, .01, .01, .01)},
-    "MC-SAT": {"kinship": (.54, .60, .55, .55, None), "uw_cse": (.03, .05, .06, .02, .02)},
-    "HL-MRF": {"kinship": (1.0, 1.0, 1.0, 1.0, None), "uw_cse": (.06, .09, .02, .04, .03)},
-    "ExpressGNN": {"kinship": (.56, .55, .49, .53, .55), "uw_cse": (.01, .01, .01, .01, .01),
-                   "cora": (.37, .66, .21, .42, .55)},
-    "ExpressGNN w/ GS": {"kinship": (.97, .97, .99, .99, .99), "uw_cse": (.09, .19, .14, .06, .09),
-                         "cora": (.62, .79, .46, .57, .75)},
-    "ExpressGNN w/ LogicMP": {"kinship": (.99, .98, 1.0, 1.0, 1.0), "uw_cse": (.26, .30, .42, .25, .28),
-                              "cora": (.80, .88, .72, .83, .89)},
+    "MCMC": {"kinship": (0.53, None, None, None, None)},
+    "BP/Lifted BP": {"kinship": (0.53, 0.58, 0.55, 0.55, 0.56), "uw_cse": (0.01, 0.01, 0.01, 0.01, 0.01)},
+    "MC-SAT": {"kinship": (0.54, 0.60, 0.55, 0.55, None), "uw_cse": (0.03, 0.05, 0.06, 0.02, 0.02)},
+    "HL-MRF": {"kinship": (1.0, 1.0, 1.0, 1.0, None), "uw_cse": (0.06, 0.09, 0.02, 0.04, 0.03)},
+    "ExpressGNN": {"kinship": (0.56, 0.55, 0.49, 0.53, 0.55), "uw_cse": (0.01, 0.01, 0.01, 0.01, 0.01),
+                   "cora": (0.37, 0.66, 0.21, 0.42, 0.55)},
+    "ExpressGNN w/ GS": {"kinship": (0.97, 0.97, 0.99, 0.99, 0.99), "uw_cse": (0.09, 0.19, 0.14, 0.06, 0.09),
+                         "cora": (0.62, 0.79, 0.46, 0.57, 0.75)},
+    "ExpressGNN w/ LogicMP": {"kinship": (0.99, 0.98, 1.0, 1.0, 1.0), "uw_cse": (0.26, 0.30, 0.42, 0.25, 0.28),
+                              "cora": (0.80, 0.88, 0.72, 0.83, 0.89)},
 }
-# its table "Comparison of inference time on UW-CSE", in minutes
+# the paper's Table "Comparison of inference time on UW-CSE", in minutes
 PAPER_MINUTES: Mapping[str, tuple[str, ...]] = {
-    "MCMC": ("> 1440",) * 5,
+    "MCMC": ("> 1,440",) * 5,
     "BP": ("408", "352", "37", "457", "190"),
     "Lifted BP": ("321", "270", "32", "525", "243"),
     "MC-SAT": ("172", "147", "14", "196", "86"),
@@ -44,139 +44,97 @@ PAPER_MINUTES: Mapping[str, tuple[str, ...]] = {
     "ExpressGNN w/ LogicMP (16K groundings)": ("< 1",) * 5,
     "ExpressGNN w/ LogicMP (20M groundings)": ("101", "82", "64", "85", "70"),
 }
-DATA_SETS = ("kinship", "uw_cse", "cora")
+DATASETS = ("kinship", "uw_cse", "cora")
+BySplit = Mapping[str, Sequence[Result]]
 
 
-@dataclass
-class Result:
-    """What one run gave; `auc_pr` is None if there is no number."""
-
-    split: str
-    method: str
-    seed: int
-    auc_pr: float | None = None
-    seconds: float = 0.0
-    # in MB
-    peak_memory: float = 0.0
-    threads: int = 0
-    max_seconds: float = 0.0
-    commit: str = field(default_factory=commit)
-    # or "> cap": over the time limit, with what there was then; "refused": too large
-    status: str = "done"
-    # the seconds that all iterations would take at the pace it had when it was given up
-    expected: float | None = None
-    settings: dict[str, Any] = field(default_factory=dict)
-    # (seconds, average precision) while it ran
-    curve: list[tuple[float, float]] = field(default_factory=list)
-
-    @property
-    def title(self) -> str:
-        return f"{self.split} {self.method} seed {self.seed}"
-
-    @property
-    def file(self) -> str:
-        return f"{self.split.replace('/', '-')}-{self.method}-{self.seed}.json"
-
-    def save(self, folder: Path = RESULTS) -> None:
-        save_result(self, folder / self.file)
+def _by_method(results: Sequence[Result], dataset: str) -> dict[str, dict[str, list[Result]]]:
+    """Results by method, in the order of the rows, and by split."""
+    found: dict[str, dict[str, list[Result]]] = {}
+    for method in ORDER:
+        for r in results:
+            if r.method == method and r.dataset == dataset and not r.variant:
+                found.setdefault(method, {}).setdefault(r.split, []).append(r)
+    return found
 
 
-def load_results(folder: Path = RESULTS) -> list[Result]:
-    return [Result(**json.loads(path.read_text())) for path in sorted(folder.glob("*.json"))]
-
-
-def _short(value: float) -> str:
-    """.31 for 0.31"""
-    return f"{value:.2f}".removeprefix("0")
-
-
-def _cell(results: list[Result]) -> str:
-    """The mean over seeds, with its spread where there are several; marked where the time limit ended a run."""
-    values = [r.auc_pr for r in results if r.auc_pr is not None]
-    if not values:
+def _auc_pr(results: Sequence[Result]) -> str:
+    """The mean over seeds; marked if the time limit ended a run."""
+    values = [r.get("auc_pr") for r in results]
+    if not any(x is not None for x in values):
         return results[0].status if results else ""
-    spread = f" ±{_short(statistics.stdev(values))}" if len(values) > 1 else ""
-    return _short(statistics.mean(values)) + spread + ("†" if any(r.status == "> cap" for r in results) else "")
+    return mean(values) + ("†" if any(r.status == "> cap" for r in results) else "")
 
 
-def _average(by_split: Mapping[str, list[Result]], names: list[str]) -> str:
-    means = []
-    for name in names:
-        values = [r.auc_pr for r in by_split.get(name, []) if r.auc_pr is not None]
-        if not values:
-            return ""
-        means.append(statistics.mean(values))
-    return f"**{_short(statistics.mean(means))}**"
+def _average(by_split: BySplit, dataset: str) -> str:
+    """The mean over splits of the means over seeds, if every split has one."""
+    known = [[r.get("auc_pr") for r in by_split.get(split, ()) if r.get("auc_pr") is not None]
+             for split in SPLITS[dataset]]
+    return f"{statistics.mean(map(statistics.mean, known)):.2f}" if all(known) else ""
 
 
-def _averages(results: list[Result]) -> str:
-    """The mean over the splits of each data set."""
-    lines = [f"| average of the splits | {' | '.join(DATA_SETS)} | seconds per split, at most |",
-             "|---|" + "---|" * (len(DATA_SETS) + 1)]
-    every = [name for data_set in DATA_SETS for name in split_names(data_set)]
-    for method, by_split in _by_method(results, every).items():
-        cells = [_average(by_split, split_names(data_set)) for data_set in DATA_SETS]
-        if any(cells):
-            longest = max(r.seconds for rs in by_split.values() for r in rs)
-            lines.append(f"| {method} | {' | '.join(cells)} | {longest:.0f} |")
-    for method, row in PAPER.items():
-        given = [[v for v in row.get(data_set, ()) if v is not None] for data_set in DATA_SETS]
-        cells = [_short(statistics.mean(values)) if len(values) == 5 else "" for values in given]
-        lines.append(f"| *paper: {method}* | {' | '.join(cells)} | |")
-    return "\n".join(lines)
-
-
-def _minutes(results: list[Result]) -> str:
+def _minutes(results: Sequence[Result]) -> str:
     """The mean time of one run, or the limit that ended it."""
     if not results:
         return ""
     if any(r.status not in ("done", "> cap") for r in results):
         return results[0].status
     if any(r.status == "> cap" for r in results):
-        # of a run that had its whole time the pace says less than that it was not done
-        expected = [r.expected for r in results if r.expected is not None and r.seconds < r.max_seconds]
-        pace = f" (≈ {statistics.mean(expected) / 60:.0f})" if expected else ""
-        return f"> {max(r.max_seconds for r in results) / 60:.0f}{pace}"
+        # the pace of a run that was given up; a run that had its full time has reached the limit, whatever its pace
+        expected = [r.get("expected") for r in results
+                    if r.get("expected") is not None and r.seconds < r.settings["max_seconds"]]
+        pace = f" (≈ {statistics.mean(expected) / 60:,.0f})" if expected else ""
+        return f"> {max(r.settings['max_seconds'] for r in results) / 60:.0f}{pace}"
     return f"{statistics.mean(r.seconds for r in results) / 60:.2f}"
 
 
-def _by_method(results: list[Result], names: list[str]) -> dict[str, dict[str, list[Result]]]:
-    found: dict[str, dict[str, list[Result]]] = {}
+def _averages(found: Mapping[str, Mapping[str, BySplit]]) -> str:
+    rows = []
     for method in ORDER:
-        for r in results:
-            if r.method == method and r.split in names:
-                found.setdefault(method, {}).setdefault(r.split, []).append(r)
-    return found
+        own = {dataset: found[dataset].get(method, {}) for dataset in DATASETS}
+        cells = [_average(by_split, dataset) for dataset, by_split in own.items()]
+        if any(cells):
+            runs = [rs for by_split in own.values() for rs in by_split.values()]
+            rows.append([method, *cells, str(max(map(len, runs))), f"{max(r.seconds for rs in runs for r in rs):,.0f}"])
+    for method, row in PAPER.items():
+        given = [[v for v in row.get(dataset, ()) if v is not None] for dataset in DATASETS]
+        cells = [f"{statistics.mean(values):.2f}" if len(values) == 5 else "" for values in given]
+        if any(cells):
+            rows.append([f"paper: {method}", *cells, "", ""])
+    return table(["AUC-PR, mean of the splits", *DATASETS, "seeds", "longest run, s"], rows)
 
 
-def as_table(results: list[Result]) -> str:
-    """Markdown: the averages, AUC-PR for each data set, then minutes on UW-CSE, our rows above the paper's."""
-    parts = [_averages(results)]
-    for data_set in DATA_SETS:
-        names = split_names(data_set)
-        lines = [f"### {data_set}: AUC-PR", "",
-                 f"| method | {' | '.join(SPLITS[data_set])} | avg | seeds | seconds per split |",
-                 "|---|" + "---|" * (len(names) + 3)]
-        for method, by_split in _by_method(results, names).items():
-            seconds = [r.seconds for rs in by_split.values() for r in rs]
-            cells = [_cell(by_split.get(name, [])) for name in names]
-            n_seeds = max(map(len, by_split.values()))
-            lines.append(f"| {method} | {' | '.join(cells)} | {_average(by_split, names)} | {n_seeds} | "
-                         f"{statistics.mean(seconds):.0f} (max {max(seconds):.0f}) |")
-        for method, row in PAPER.items():
-            if data_set in row:
-                given = row[data_set]
-                cells = ["-" if v is None else _short(v) for v in given]
-                average = "" if None in given else _short(statistics.mean(v for v in given if v is not None))
-                lines.append(f"| *paper: {method}* | {' | '.join(cells)} | {average} | | |")
-        parts.append("\n".join(lines))
-    names = split_names("uw_cse")
-    lines = ["### uw_cse: minutes of one run, all-in", "", f"| method | {' | '.join(SPLITS['uw_cse'])} |",
-             "|---|" + "---|" * len(names)]
-    lines += [f"| {method} | {' | '.join(_minutes(by_split.get(name, [])) for name in names)} |"
-              for method, by_split in _by_method(results, names).items()]
-    lines += [f"| *paper: {method}* | {' | '.join(row)} |" for method, row in PAPER_MINUTES.items()]
-    parts.append("\n".join(lines))
-    parts.append("± standard deviation over seeds; † stopped at the time limit, with what it had; ≈ given up early: "
-                 "what all of its\niterations would take at its pace.")
+def _splits(dataset: str, by_method: Mapping[str, BySplit], cell: Callable[[Sequence[Result]], str],
+            paper: Mapping[str, Sequence[str]]) -> str:
+    """A column for each split of a data set."""
+    rows = [[method, *(cell(by_split.get(split, ())) for split in SPLITS[dataset])]
+            for method, by_split in by_method.items()]
+    return table(["method", *SPLITS[dataset]], [*rows, *([f"paper: {method}", *row] for method, row in paper.items())])
+
+
+def _seconds(found: Mapping[str, Mapping[str, BySplit]]) -> str:
+    rows = []
+    for method in ORDER:
+        cells = []
+        for dataset in DATASETS:
+            seconds = [r.seconds for rs in found[dataset].get(method, {}).values() for r in rs]
+            cells += [f"{statistics.mean(seconds):,.0f}", f"{max(seconds):,.0f}"] if seconds else ["", ""]
+        if any(cells):
+            rows.append([method, *cells])
+    return table(["method", *(f"{dataset}, {what}" for dataset in DATASETS for what in ("mean", "max"))], rows)
+
+
+def as_table(results: Sequence[Result]) -> str:
+    """Markdown: averages, AUC-PR of each data set, then times; our rows above the paper's."""
+    found = {dataset: _by_method(results, dataset) for dataset in DATASETS}
+    parts = [_averages(found)]
+    for dataset in DATASETS:
+        paper = {method: ["-" if v is None else f"{v:.2f}" for v in row[dataset]] for method, row in PAPER.items()
+                 if dataset in row}
+        parts += [f"### {dataset}: AUC-PR", _splits(dataset, found[dataset], _auc_pr, paper)]
+    parts += ["### uw_cse: minutes of one run, set-up included",
+              _splits("uw_cse", found["uw_cse"], _minutes, PAPER_MINUTES),
+              "### Seconds of one run, over all splits and seeds", _seconds(found),
+              "± standard deviation over seeds; † stopped at the time limit, with the values it had then; ≈ given up "
+              "early, with the\nminutes that all iterations would take at its pace."]
     return "\n\n".join(parts) + "\n"

@@ -1,7 +1,7 @@
-"""`logicmp+weights`: a weight for each rule and a bias for each predicate, learned on the other splits.
+"""`logicmp+weights`: learn a weight for each rule and a bias for each predicate on the other splits.
 
-The facts are read in Alchemy's world (a predicate with facts is closed unless it is asked for), the queries of the
-other splits are the labels, and the gradient goes through the iterations of the layer.
+The world is Alchemy's: a predicate with facts is closed unless it is queried. The queries of the other splits are the
+labels; the gradient passes through the iterations of the layer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .training import Context, descend
 
 
 class Weights(nn.Module):
-    """What all splits of a data set share: the weights in units of what their rule moves, and the biases."""
+    """Weights and biases that all splits share. A weight is divided by the effect of its rule on the scores."""
 
     def __init__(self, split: Split, weight: float, bias: float):
         super().__init__()
@@ -35,7 +35,7 @@ class Weights(nn.Module):
 
     @torch.no_grad()
     def measure(self, scores: Callable[[], Tensor]) -> None:
-        """Rules with thousands of groundings an atom need small weights: a step of 1 moves all scores by about 1."""
+        """Set the unit of each weight so that 1 changes the scores by about 1, however many groundings a rule has."""
         scaled = self.scaled.clone()
         self.scaled.zero_()
         base = scores()
@@ -47,12 +47,12 @@ class Weights(nn.Module):
 
 
 class SharedLayer(LogicMP):
-    """The layer of one split, with the shared weights."""
+    """The layer of one split with the shared weights."""
 
     def __init__(self, split: Split, shared: Weights, iterations: int, damping: float, reduce: str):
         world = split.closed()
         super().__init__(world.theory, iterations, damping, sizes=world.sizes, reduce=reduce, learn_weights=False)
-        # not a submodule: it belongs to all layers
+        # not a submodule: all layers share it
         self.__dict__["shared"] = shared
         self.split = split
         self.unary, self.evidence = world_tensors(world, torch.float32)
@@ -69,7 +69,7 @@ class SharedLayer(LogicMP):
 
 
 def learn_weights(train: list[Split], split: Split, context: Context) -> Tensor:
-    """Weights from the cross-entropy of the queries of some splits, and what they say of another's queries."""
+    """Learn weights from the queries of some splits; return the scores of the queries of another."""
     torch.manual_seed(context.seed)
     shared = Weights(split, context.get("weight", 0.1), context.get("bias", -1.5))
 

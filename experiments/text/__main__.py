@@ -1,4 +1,4 @@
-"""The command line of the experiment.
+"""Train and measure taggers on CoNLL-2003.
 
     python -m experiments.text run --method logicmp-adj --seed 0
     python -m experiments.text run --method all --seeds 3
@@ -13,23 +13,16 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import json
-import resource
 import sys
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from logicmp.files import write_whole
 from logicmp.show.progress import shown_progress
 
-from ..runs import commit, exit_code
+from ..runs import Result, add_run_options, load_results, make_parser, run_all, run_command, shared_options
 from .data import load_corpus
-from .heads import RuleHead
 from .lists import purity
 from .methods import (
     BACKBONE,
@@ -39,47 +32,35 @@ from .methods import (
     Context,
     choose,
     compile_until,
-    find_method,
-    load_settings,
+    measure_circuit,
+    run_method,
     store_settings,
-    train_method,
 )
-from .results import RESULTS, SPEED, Result, as_table, load_results, load_speed
-from .train import Data, evaluate, load_data
+from .results import RESULTS, as_table
+from .train import Data, load_data
 
-# backbones and checkpoints: hundreds of megabytes, made again from the data at any time
+# backbones and checkpoints: hundreds of megabytes that training can make again
 WORK = Path.home() / ".cache/logicmp/text"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    chosen = _parser().parse_args(arguments)
-    if chosen.threads:
-        torch.set_num_threads(chosen.threads)
-    return exit_code(lambda: chosen.run(chosen))
+    return run_command(_parser(), arguments)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m experiments.text", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(required=True)
-    shared = argparse.ArgumentParser(add_help=False)
-    shared.add_argument("--data", help="the folder of the data sets, unless LOGICMP_DATA names it")
-    shared.add_argument("--results", type=Path, default=RESULTS, help="where the results are kept")
-    shared.add_argument("--work", type=Path, default=WORK, help="where backbones and checkpoints are kept")
-    shared.add_argument("--share", type=float, default=1.0, help="of the training documents, drawn by the seed")
-    shared.add_argument("--threads", type=int, default=0, help="of torch; all cores, unless given")
+    parser = make_parser("experiments.text", __doc__)
+    commands, shared = parser.add_subparsers(required=True), shared_options(RESULTS)
+    shared.add_argument("--work", type=Path, default=WORK, help="folder of backbones and checkpoints")
+    shared.add_argument("--share", type=float, default=1.0, help="share of the training documents, 0 to 1 (default: 1)")
     known = [*METHODS, *CIRCUITS]
     run = commands.add_parser("run", parents=[shared], help="train a method, or all, and measure it on testb")
     run.add_argument("--method", required=True, choices=["all", *known], metavar="METHOD",
                      help=f"all, or one of {', '.join(known)}")
-    run.add_argument("--seed", type=int, default=0)
-    run.add_argument("--seeds", type=int, default=1, help="so many seeds, from --seed on")
-    run.add_argument("--again", action="store_true", help="also where there is a result already")
+    add_run_options(run)
     run.set_defaults(run=_run)
-    table = commands.add_parser("table", parents=[shared], help="our numbers beside the paper's")
-    table.set_defaults(run=_table)
-    show = commands.add_parser("show", parents=[shared], help="a sentence before and after the rules")
-    show.add_argument("text", help="words separated by blanks, punctuation too")
+    commands.add_parser("table", parents=[shared], help="print our results and the paper's").set_defaults(run=_table)
+    show = commands.add_parser("show", parents=[shared], help="tag a sentence without and with rules")
+    show.add_argument("text", help="words and punctuation, separated by spaces")
     show.add_argument("--method", default="logicmp-adj", choices=[n for n in METHODS if n.startswith("logicmp")])
     show.add_argument("--seed", type=int, default=0)
     show.set_defaults(run=_show)
@@ -87,13 +68,13 @@ def _parser() -> argparse.ArgumentParser:
     pick.add_argument("--method", required=True, choices=[n for n, m in METHODS.items() if m.choices])
     pick.add_argument("--seed", type=int, default=0)
     pick.set_defaults(run=_choose)
-    speed = commands.add_parser("speed", parents=[shared], help="one training step of every method, side by side")
-    speed.add_argument("--batches", type=int, default=40)
+    speed = commands.add_parser("speed", parents=[shared], help="measure a training step of every method")
+    speed.add_argument("--batches", type=int, default=40, help="number of batches (default: 40)")
     speed.set_defaults(run=_speed)
-    circuit = commands.add_parser("compile", parents=[shared], help="how far the circuits of SL and SPL go")
-    circuit.add_argument("--max-seconds", type=float, default=60)
+    circuit = commands.add_parser("compile", parents=[shared], help="measure how far circuits compile")
+    circuit.add_argument("--max-seconds", type=float, default=60, help="time limit in seconds (default: 60)")
     circuit.set_defaults(run=_compile)
-    lists = commands.add_parser("lists", parents=[shared], help="how pure the lists are that are found in a file")
+    lists = commands.add_parser("lists", parents=[shared], help="measure how pure the lists of a file are")
     lists.add_argument("--split", default="train")
     lists.set_defaults(run=_lists)
     return parser
@@ -105,7 +86,7 @@ def _data(folder: str | None, share: float = 1.0, seed: int = 0) -> Data:
 
 
 def _context(chosen: argparse.Namespace, **options: Any) -> Context:
-    """What was asked for; with few documents the batches are smaller, so that there are still enough of them."""
+    """The context of a command. With fewer documents batches are smaller, so that there are still enough of them."""
     if chosen.share == 1:
         return Context(chosen.work, **options)
     n_tokens = max(100, round(BACKBONE.n_tokens * chosen.share))
@@ -113,92 +94,36 @@ def _context(chosen: argparse.Namespace, **options: Any) -> Context:
                    replace(FINE_TUNING, n_tokens=n_tokens), **options)
 
 
-def _results(chosen: argparse.Namespace) -> Path:
-    folder: Path = chosen.results
-    return folder if chosen.share == 1 else folder / f"share-{chosen.share:g}"
+def _variant(chosen: argparse.Namespace) -> str:
+    return "" if chosen.share == 1 else f"share={chosen.share:g}"
 
 
 def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-# run
-
-
 def _run(chosen: argparse.Namespace) -> None:
     names = [*METHODS, *CIRCUITS] if chosen.method == "all" else [chosen.method]
-    for given in range(chosen.seed, chosen.seed + chosen.seeds):
-        for name in names:
-            rows = METHODS[name].rows if name in METHODS else {name: ""}
-            # circuits know no seed: once is enough
-            seed = 0 if name in CIRCUITS else given
-            if all((_results(chosen) / f"{row}-{seed}.json").exists() for row in rows) and not chosen.again:
-                _say(f"{name} seed {seed}: there already")
-                continue
-            for result in _run_one(name, seed, chosen):
-                result.save(_results(chosen))
-                shown = result.status if result.f1 is None else (
-                    f"F1 {result.f1:.2f}, with a list {result.list_f1:.2f}, {result.invalid:.2f} invalid transitions "
-                    "per 1,000 sentences")
-                print(f"{result.row} seed {seed}: {shown} in {result.seconds:.0f} s", flush=True)
+    method_of = {row: name for name in names for row in (METHODS[name].rows if name in METHODS else [name])}
+    # circuits ignore the seed: run them once
+    plans = [Result("conll2003", "testb", row, 0 if name in CIRCUITS else seed, _variant(chosen))
+             for seed in range(chosen.seed, chosen.seed + chosen.seeds) for row, name in method_of.items()]
 
+    def work(plan: Result) -> list[Result]:
+        name = method_of[plan.method]
+        if name in CIRCUITS:
+            return [measure_circuit(plan)]
+        with shown_progress() as progress:
+            context = _context(chosen, progress=progress, say=lambda text: _say(f"{name} seed {plan.seed}: {text}"))
+            return run_method(name, plan, _data(chosen.data, chosen.share, plan.seed), context)
 
-def _run_one(name: str, seed: int, chosen: argparse.Namespace) -> list[Result]:
-    if name in CIRCUITS:
-        return [_refused(name, seed)]
-    with shown_progress() as progress:
-        context = _context(chosen, progress=progress, say=lambda text: _say(f"{name} seed {seed}: {text}"))
-        return run_one(name, seed, _data(chosen.data, chosen.share, seed), context)
-
-
-def run_one(name: str, seed: int, data: Data, context: Context) -> list[Result]:
-    """Train one method and measure every row it fills."""
-    _reset_peak()
-    tagger, fitted = train_method(name, data, seed, context)
-    settings, found = load_settings(name), []
-    for row, answer in find_method(name).rows.items():
-        # a way to answer that is not trained for, such as decoding, has the model of the first one
-        trained = answer if answer in fitted.best else tagger.head.answers[0]
-        tagger.load_state_dict(fitted.best[trained])
-        measured = evaluate(tagger, data.testb, answer)
-        weights = [float(w.detach()) for w in tagger.head.layer.weights] if isinstance(tagger.head, RuleHead) else []
-        found.append(Result(
-            row, name, seed, round(measured.f1, 3), round(fitted.seconds, 1), round(_peak(), 1), commit(),
-            "done", round(measured.precision, 3), round(measured.recall, 3), round(measured.list_f1, 3),
-            round(measured.invalid, 3), [round(f1, 3) for f1 in fitted.curves[trained]], settings,
-            asdict(context.fine_tuning), [round(w, 4) for w in weights]))
-    return found
-
-
-def _refused(name: str, seed: int, max_seconds: float = 60.0) -> Result:
-    """What needs a circuit that does not compile: how far it went."""
-    done, reason = compile_until("adj+list", 12, max_seconds)
-    tokens, nodes, seconds = done[-1]
-    status = (f"does not compile beyond {tokens} tokens, which took {nodes:,} nodes and {seconds:.1f} s; with "
-              f"{tokens + 1}: {reason}")
-    return Result(name, name, seed, None, sum(s for _, _, s in done), 0.0, commit(), status)
-
-
-def _reset_peak() -> None:
-    """Forget the highest memory use so far, where the system can."""
-    with contextlib.suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")
-
-
-def _peak() -> float:
-    """The highest memory use, in MB, since `_reset_peak`, or of the whole process."""
-    try:
-        lines = Path("/proc/self/status").read_text().splitlines()
-        return next(float(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
-    except (OSError, StopIteration):
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
-# the other commands
+    run_all(plans, work, chosen.results, chosen.again)
 
 
 def _table(chosen: argparse.Namespace) -> None:
-    print(as_table(load_results(_results(chosen)), load_speed(chosen.results)), end="")
+    # speed is measured once, with all documents
+    print(as_table([r for r in load_results(chosen.results) if r.variant == _variant(chosen) or r.method == "speed"]),
+          end="")
 
 
 def _show(chosen: argparse.Namespace) -> None:
@@ -218,11 +143,13 @@ def _choose(chosen: argparse.Namespace) -> None:
 def _speed(chosen: argparse.Namespace) -> None:
     from .speed import as_text, measure
 
-    with shown_progress() as progress:
-        found = measure(_data(chosen.data), n_batches=chosen.batches, progress=progress)
-    chosen.results.mkdir(parents=True, exist_ok=True)
-    write_whole(chosen.results / SPEED, json.dumps({**found, "commit": commit()}, indent=1) + "\n", "a result")
-    print(as_text(found), end="")
+    def work(plan: Result) -> list[Result]:
+        with shown_progress() as progress:
+            found = measure(_data(chosen.data), n_batches=chosen.batches, progress=progress)
+        print(as_text(found), end="")
+        return [replace(plan, values=found)]
+
+    run_all([Result("conll2003", "train", "speed")], work, chosen.results, again=True)
 
 
 def _compile(chosen: argparse.Namespace) -> None:
@@ -237,8 +164,8 @@ def _compile(chosen: argparse.Namespace) -> None:
 def _lists(chosen: argparse.Namespace) -> None:
     corpus = load_corpus(chosen.split, chosen.data)
     total, same = purity(corpus)
-    print(f"{chosen.split}: {total:,} pairs of tokens in one list, the first in an entity; of one category "
-          f"{100 * same / max(1, total):.1f}%")
+    print(f"{chosen.split}: {total:,} pairs of tokens in one list whose first token is in an entity; "
+          f"{100 * same / max(1, total):.1f}% have the same category")
 
 
 if __name__ == "__main__":

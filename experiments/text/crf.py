@@ -1,8 +1,8 @@
-"""A conditional random field over the labels of a sentence: the forward algorithm for training, Viterbi for use.
+"""A conditional random field over the labels of a sentence: forward algorithm for training, Viterbi for prediction.
 
     score(y) = start[y_1] + sum of logits[i, y_i] + sum of transitions[y_i, y_i+1] + end[y_n]
 
-All tensors are padded, [sentences, longest, labels]; `lengths` says where a sentence ends.
+All tensors are padded, [sentences, longest, labels]; `lengths` are the lengths of the sentences.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-# the score of a transition that must not be
+# the score of a forbidden transition
 FORBIDDEN = -1e4
 
 
@@ -18,8 +18,8 @@ class Crf(nn.Module):
     """A linear chain.
 
     Args:
-        allowed: [labels + 1, labels + 1], bool, the last row and column for the start and the end; what is not
-            allowed is forbidden. None allows everything.
+        allowed: [labels + 1, labels + 1], bool, which transitions are allowed; the last row and column are for the
+            start and the end. None allows all.
     """
 
     def __init__(self, n_labels: int, allowed: Tensor | None = None):
@@ -36,7 +36,7 @@ class Crf(nn.Module):
                 self.end + self.barrier[:-1, -1])
 
     def log_z(self, logits: Tensor, lengths: Tensor) -> Tensor:
-        """The log of the summed exponential scores of all label sequences, [sentences]."""
+        """The log-partition function, [sentences]."""
         transitions, start, end = self._parts()
         total = start + logits[:, 0]
         for i in range(1, logits.shape[1]):
@@ -54,7 +54,7 @@ class Crf(nn.Module):
         return total + start[labels[:, 0]] + end[last]
 
     def loss(self, logits: Tensor, labels: Tensor, lengths: Tensor) -> Tensor:
-        """Minus the log-probability of the labels, [sentences]."""
+        """The negative log-likelihood of the labels, [sentences]."""
         return self.log_z(logits, lengths) - self.score(logits, labels, lengths)
 
     @torch.no_grad()

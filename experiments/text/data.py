@@ -1,10 +1,10 @@
-"""The CoNLL-2003 files: words and tags, document by document, in BIOES.
+"""Read the CoNLL-2003 files: words and tags of each document, in BIOES.
 
     corpus = load_corpus("testa", folder)
     corpus[0].sentences[0].words        ('CRICKET', '-', 'LEICESTERSHIRE', 'TAKE', ...)
     corpus[0].sentences[0].tags         ('O', 'O', 'S-ORG', 'O', ...)
 
-The files tag in IOB1: I-X goes on an entity or starts one, B-X starts one only right after another of the same type.
+The files are in IOB1: I-X continues or starts an entity; B-X starts one right after another of the same type.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from logicmp import LogicMPError
 from ..files import DataFiles
 
 CATEGORIES = ("LOC", "MISC", "ORG", "PER")
-# the number of a label everywhere, and the order in the .mln files
+# the order of labels, in tensors and in the .mln files
 LABELS = ("O", *(f"{place}-{category}" for category in CATEGORIES for place in "BIES"))
 SPLITS = ("train", "testa", "testb")
 VECTORS = "embeddings/glove.6B.100d.subset.txt.gz"
-FILES = DataFiles("CoNLL-2003 is", (
+FILES = DataFiles("CoNLL-2003", (
     "conll2003/eng.{train,testa,testb} come from github synalp/NER, folder corpus/CoNLL-2003, commit c0ea07c; "
     "embeddings/glove.6B.100d.subset.txt.gz holds GloVe 6B, 100 dimensions, for the words of the corpus; put "
-    "both folders into FOLDER and give --data FOLDER, or set LOGICMP_DATA"), Path(__file__).with_name("checksums.txt"))
+    "both folders into FOLDER and use --data FOLDER, or set LOGICMP_DATA"), Path(__file__).with_name("checksums.txt"))
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """One sentence, or one line of a table: in these files that is the same."""
+    """A sentence, or a line of a table: the files do not distinguish them."""
 
     words: tuple[str, ...]
     # in BIOES
@@ -49,7 +49,7 @@ Corpus = tuple[Document, ...]
 
 
 def to_bioes(tags: Sequence[str]) -> list[str]:
-    """IOB1 as in the files, or IOB2, to BIOES.
+    """Convert IOB1 (as in the files) or IOB2 to BIOES.
 
     >>> to_bioes(["I-LOC", "O", "I-PER", "I-PER", "B-PER", "I-ORG"])
     ['S-LOC', 'O', 'B-PER', 'E-PER', 'S-PER', 'S-ORG']
@@ -61,7 +61,7 @@ def to_bioes(tags: Sequence[str]) -> list[str]:
             found.append("O")
             continue
         if tag[:2] not in ("I-", "B-") or not kind:
-            raise LogicMPError(f"{tag!r} is no tag of IOB1", "tags are O, I-X and B-X")
+            raise LogicMPError(f"unexpected tag {tag!r} in IOB1", "tags are O, I-X and B-X")
         starts = tag[0] == "B" or i == 0 or tags[i - 1][2:] != kind
         ends = i + 1 == len(tags) or tags[i + 1] != f"I-{kind}"
         found.append(("S-" if ends else "B-") + kind if starts else ("E-" if ends else "I-") + kind)
@@ -84,7 +84,7 @@ def to_entities(tags: Sequence[str]) -> set[tuple[int, int, str]]:
 
 
 def parse_corpus(text: str, name: str = "<text>") -> Corpus:
-    """Documents from the four-column form: word, part of speech, chunk, tag; a blank line ends a sentence."""
+    """Parse the four-column format: word, part of speech, chunk, tag; an empty line ends a sentence."""
     documents: list[list[Sentence]] = []
     words: list[str] = []
     tags: list[str] = []
@@ -108,7 +108,7 @@ def parse_corpus(text: str, name: str = "<text>") -> Corpus:
 
 
 def count(corpus: Corpus) -> tuple[int, int, int, int]:
-    """Documents, sentences, tokens and entities."""
+    """The numbers of documents, sentences, tokens and entities."""
     sentences = [s for document in corpus for s in document.sentences]
     return (len(corpus), len(sentences), sum(len(s.words) for s in sentences),
             sum(len(to_entities(s.tags)) for s in sentences))
@@ -120,19 +120,19 @@ def count(corpus: Corpus) -> tuple[int, int, int, int]:
 def load_corpus(split: str, data: str | Path | None = None) -> Corpus:
     """Read and check one of the three files."""
     if split not in SPLITS:
-        raise LogicMPError(f"there is no split {split!r}", f"splits: {', '.join(SPLITS)}")
+        raise LogicMPError(f"unknown split {split!r}", f"splits: {', '.join(SPLITS)}")
     file = f"conll2003/eng.{split}"
     return parse_corpus(FILES.read(file, data).decode(), file)
 
 
 def load_vectors(words: Collection[str], data: str | Path | None = None) -> dict[str, np.ndarray]:
-    """The vectors of those words that have one."""
+    """The GloVe vectors of the given words, if they have one."""
     lines = gzip.decompress(FILES.read(VECTORS, data)).decode().splitlines()
     return parse_vectors(lines, words)
 
 
 def parse_vectors(lines: Iterable[str], words: Collection[str]) -> dict[str, np.ndarray]:
-    """GloVe's text form, `word v1 v2 ...`, for some words."""
+    """Parse lines `word v1 v2 ...`, keeping only the given words."""
     found = {}
     for line in lines:
         word, _, rest = line.partition(" ")

@@ -1,13 +1,13 @@
-"""Words as numbers, once; then batches of sentences of about the same length, without padding.
+"""Encode words as numbers, and make batches of sentences of similar length without padding.
 
 Tensors are flat: one row for each token of a batch, sentence after sentence.
 
-    forms      [tokens]      which word, as it is written: characters, capitals and vectors are tables over forms
-    place      [tokens]      which token of its sentence
-    framed     [tokens]      where a token stands if every sentence is put between two boundary tokens
+    forms      [tokens]      the spelling of a word: characters, capitals and vectors are tables over spellings
+    place      [tokens]      position of a token in its sentence
+    framed     [tokens]      position of a token if boundary tokens separate the sentences
 
-The rules see the framed sequence, whose boundaries are certain to be O: so one rule about neighbours also says how a
-sentence starts and ends, and sentences do not touch each other.
+The rules apply to the framed sequence. Its boundary tokens have the label O, so rules about neighbours also constrain
+how a sentence starts and ends, and sentences do not affect each other.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from .data import CATEGORIES, LABELS, Corpus, to_entities
 from .lists import Unit, split_units
 
 MAX_CHARACTERS = 20
-# the framed length is a multiple of this, so that few plans are made
+# the framed length is a multiple of this, so that few plans are needed
 STEP = 64
-# among the learned vectors: none, because the word has a vector; and the one of all unknown words
+# learned vectors: none, because the word has a given vector; and the vector of all unknown words
 NO_WORD, UNKNOWN = 0, 1
 NUMBER_OF = {label: k for k, label in enumerate(LABELS)}
-# which token of a gazetteer entry, for each category
+# position in a gazetteer entry (B, I, E, S), for each category
 N_GAZETTEER = 4 * len(CATEGORIES)
 
 
 def normal_form(word: str) -> str:
-    """A word as it is looked up: small letters, all digits alike.
+    """The form of a word for look-ups: lower case, with 0 for every digit.
 
     >>> normal_form("1996-08-22"), normal_form("EU")
     ('0000-00-00', 'eu')
@@ -45,14 +45,14 @@ def normal_form(word: str) -> str:
 
 
 def letter_case(word: str) -> list[float]:
-    """What capitals and digits a word has."""
+    """Features of the capitals and digits of a word."""
     return [float(flag) for flag in (
         word.islower(), word.isupper(), word.istitle(), word[0].isupper(), any(c.isupper() for c in word[1:]),
         any(c.isdigit() for c in word), all(c.isdigit() for c in word), not any(c.isalnum() for c in word))]
 
 
 def spell(word: str, letters: Mapping[str, int]) -> list[int]:
-    """The characters of a word, 1 for unknown ones and 0 after the end; of a long word its start and its end."""
+    """The characters of a word as numbers, 1 for unknown, 0 for padding; long words lose their middle."""
     if len(word) > MAX_CHARACTERS:
         word = word[: MAX_CHARACTERS // 2] + word[-MAX_CHARACTERS // 2 :]
     return [letters.get(c, 1) for c in word] + [0] * (MAX_CHARACTERS - len(word))
@@ -60,7 +60,7 @@ def spell(word: str, letters: Mapping[str, int]) -> list[int]:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Every form of a word, and tables over them. What is learned depends on the training data alone."""
+    """Tables over all spellings. Learned vectors depend on the training data only."""
 
     form: Mapping[str, int]
     # [forms, characters]
@@ -68,16 +68,16 @@ class Vocabulary:
     n_characters: int
     # [forms, features]
     case: Tensor
-    # [forms, dim]: given vectors, zero where there is none
+    # [forms, dim]: given vectors, or zero
     vectors: Tensor
-    # [forms]: which learned vector is added
+    # [forms]: index of the learned vector that is added
     learned: Tensor
     n_learned: int
 
     @staticmethod
     def build(train: Corpus, others: Iterable[Corpus], vectors: Mapping[str, np.ndarray],
               least: int = 2) -> Vocabulary:
-        """Tables over the words of all corpora; a word `least` times in the training data has a vector of its own."""
+        """Build tables over the words of all corpora; words with `least` training occurrences get a learned vector."""
         counted = Counter(normal_form(w) for w in _words(train))
         letters = {c: k + 2 for k, c in enumerate(sorted({c for w in _words(train) for c in w}))}
         own = sorted(w for w, n in counted.items() if n >= least and w not in vectors)
@@ -102,10 +102,10 @@ def _words(corpus: Corpus) -> Iterable[str]:
 
 
 class Gazetteer:
-    """The entities of the training data, to be found again in any sentence.
+    """The entities of the training data, to look up in any sentence.
 
-    In the training data itself every entity would be found, and the network would learn to believe nothing else: there
-    an entry counts only if another document has it too.
+    In a training document an entry counts only if another document has it too. Otherwise every entity would be found,
+    and the model would rely on the gazetteer alone.
     """
 
     def __init__(self, train: Corpus):
@@ -115,25 +115,25 @@ class Gazetteer:
                 for first, last, category in to_entities(s.tags):
                     name = tuple(word.lower() for word in s.words[first : last + 1])
                     self.documents.setdefault(name, {}).setdefault(category, set()).add(number)
-        # by first word, the length of the longest entry
+        # for each first word, the length of the longest entry
         self.longest: dict[str, int] = {}
         for name in self.documents:
             self.longest[name[0]] = max(len(name), self.longest.get(name[0], 0))
 
     def find(self, words: Sequence[str], document: int | None = None) -> list[list[int]]:
-        """For each word the features it has, as numbers: its place in the longest entries it is part of.
+        """The features of each word as numbers: its position in the longest entry of each category.
 
         Args:
-            document: the number of the words' own document, if it is one of the training data.
+            document: number of the document, if the words are from the training data.
         """
-        small = [word.lower() for word in words]
+        lower = [word.lower() for word in words]
         found: list[list[int]] = [[] for _ in words]
         for c, category in enumerate(CATEGORIES):
             i = 0
-            while i < len(small):
-                most = min(self.longest.get(small[i], 0), len(small) - i)
+            while i < len(lower):
+                most = min(self.longest.get(lower[i], 0), len(lower) - i)
                 length = next((n for n in range(most, 0, -1) if self._counts(
-                    tuple(small[i : i + n]), category, document)), 0)
+                    tuple(lower[i : i + n]), category, document)), 0)
                 for k in range(length):
                     place = 3 if length == 1 else 0 if k == 0 else 2 if k == length - 1 else 1
                     found[i + k].append(4 * c + place)
@@ -149,7 +149,7 @@ class Gazetteer:
 
 @dataclass(frozen=True)
 class Item:
-    """One unit, as numbers."""
+    """An encoded unit."""
 
     # [tokens]
     forms: np.ndarray
@@ -158,16 +158,16 @@ class Item:
     gazetteer: np.ndarray
     # [sentences]
     lengths: np.ndarray
-    # [pairs, 2]: tokens of one list, each pair once
+    # [pairs, 2]: tokens of the same list, each pair once
     pairs: np.ndarray
-    # [sentences]: whether a list has a part in it
+    # [sentences]: whether a list includes it
     in_list: np.ndarray
-    # the place of its first sentence in the corpus
+    # index in the corpus
     first_sentence: int
 
 
 def encode(corpus: Corpus, vocabulary: Vocabulary, gazetteer: Gazetteer, is_train: bool = False) -> list[Item]:
-    """All units of a corpus."""
+    """Encode all units of a corpus."""
     found: list[Item] = []
     n = 0
     for number, document in enumerate(corpus):
@@ -195,19 +195,19 @@ def _encode_unit(unit: Unit, vocabulary: Vocabulary, gazetteer: Gazetteer, docum
 
 @dataclass(frozen=True)
 class Batch:
-    """Some units together."""
+    """Several units together."""
 
     forms: Tensor
     labels: Tensor
     gazetteer: Tensor
-    # [sentences], and for each token its sentence and its place in it
+    # [sentences]; then the sentence and position of each token
     lengths: Tensor
     sentence: Tensor
     place: Tensor
     # [2, pairs]
     pairs: Tensor
     in_list: Tensor
-    # [sentences]: where in the corpus
+    # [sentences]: index in the corpus
     numbers: Tensor
 
     @staticmethod
@@ -226,10 +226,10 @@ class Batch:
 
     @cached_property
     def place_from_end(self) -> Tensor:
-        """For each token its place in its sentence, counted from the end."""
+        """The position of each token, counted from the end of its sentence."""
         return self.lengths[self.sentence] - 1 - self.place
 
-    # as the rules see it
+    # the framed sequence, for the rules
 
     @cached_property
     def framed(self) -> Tensor:
@@ -254,7 +254,7 @@ class Batch:
 
 
 def make_batches(items: Sequence[Item], n_tokens: int, seed: int | None = None) -> list[Batch]:
-    """Batches of about `n_tokens` tokens; shuffled, if there is a seed, but alike in length and in having a list."""
+    """Batches of about `n_tokens` tokens, of similar length, all with a list or all without; a seed shuffles them."""
     shuffled = random.Random(seed)
 
     def key(item: Item) -> tuple[bool, float]:

@@ -1,16 +1,17 @@
-"""What stands on the backbone: from the same logits, a loss to train with and labels to answer with.
+"""Heads on the backbone: from the same logits, a loss for training and labels for prediction.
 
-    plain             each token on its own
-    crf               a linear chain: exact, by mean field, or with forbidden transitions
-    semantic, spl     the circuits of logicmp.learn, for the adjacent rules
-    relaxed           expected violations beside the loss (SLrelax)
-    dist              logic distillation: p answers as it is, q with the rules
-    logicmp           the layer, trained through
+    plain             each token independently
+    crf               a linear chain: exact inference, mean field, or with forbidden transitions
+    semantic, spl     circuits of the adjacent rules
+    relaxed           expected violations added to the loss (SLrelax)
+    dist              logic distillation: p predicts without rules, q with rules
+    logicmp           the layer, trained with the model
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -36,22 +37,22 @@ from .rules import (
     with_weights,
 )
 
-# an answer that obeys the adjacent rules, whatever the head
+# an answer that satisfies the adjacent rules, for any head
 DECODE = "decode"
 
 
 class Head(nn.Module):
-    """Each token on its own: the plain tagger, and what the others change."""
+    """Each token independently: the plain tagger, and the base class of all heads."""
 
-    # the ways to answer that an epoch is chosen for, each for itself
+    # the kinds of answers; the best epoch is chosen for each
     answers: tuple[str, ...] = ("",)
 
     def loss(self, logits: Tensor, batch: Batch, epoch: int) -> Tensor:
-        """What is minimized: one number, a mean over tokens."""
+        """The loss, a mean over tokens."""
         return functional.cross_entropy(self.scores(logits, batch), batch.labels)
 
     def scores(self, logits: Tensor, batch: Batch, answer: str = "") -> Tensor:
-        """The logits that the answer is the best of, [tokens, labels]."""
+        """The logits of the answer, [tokens, labels]."""
         return logits
 
     def labels(self, logits: Tensor, batch: Batch, answer: str = "") -> Tensor:
@@ -62,7 +63,7 @@ class Head(nn.Module):
 
 
 class CrfHead(Head):
-    """A linear chain, trained by the forward algorithm."""
+    """A linear chain, trained with the forward algorithm."""
 
     def __init__(self, forbidden: bool = False):
         super().__init__()
@@ -77,7 +78,7 @@ class CrfHead(Head):
 
 
 class MeanFieldCrf(Head):
-    """The same chain by mean field (Wang et al. 2020): every transition learned, all tokens at once."""
+    """The same chain with mean field (Wang et al. 2020); updates all tokens in parallel."""
 
     def __init__(self, iterations: int = 3):
         super().__init__()
@@ -94,7 +95,7 @@ class MeanFieldCrf(Head):
 
 
 class SemanticHead(Head):
-    """Semantic loss of the adjacent rules beside the loss of the labels."""
+    """Cross-entropy plus the semantic loss of the adjacent rules."""
 
     def __init__(self, strength: float = 1.0):
         super().__init__()
@@ -102,12 +103,12 @@ class SemanticHead(Head):
         self.strength = strength
 
     def loss(self, logits: Tensor, batch: Batch, epoch: int) -> Tensor:
-        broken = self.semantic(frame_sentences(logits, batch)).sum() / len(batch.labels)
-        return functional.cross_entropy(logits, batch.labels) + self.strength * broken
+        violated = self.semantic(frame_sentences(logits, batch)).sum() / len(batch.labels)
+        return functional.cross_entropy(logits, batch.labels) + self.strength * violated
 
 
 class SplHead(Head):
-    """A semantic probabilistic layer: the adjacent rules hold in every answer."""
+    """A semantic probabilistic layer: every answer satisfies the adjacent rules."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -126,25 +127,25 @@ class SplHead(Head):
 class RuleHead(Head):
     r"""The layer: logits in, logits out, trained together with the weights of the rules.
 
-    Only a batch with a list needs the list rule: others run the adjacent rules alone, with the same weights.
+    Batches without a list skip the list rule and share the other weights.
 
-    Two losses. "marginals" is the cross-entropy of the layer's output, with the gradient through its iterations, as in
-    the paper. "likelihood" is minus the log-likelihood of all labels of the batch together, with the bound that mean
-    field climbs in place of log Z. At the marginals q where it ends the bound is flat in q, so its slope needs no way
-    back through the iterations:
+    There are two losses. "marginals" is the cross-entropy of the layer's output, with the gradient through its
+    iterations, as in the paper. "likelihood" is the negative log-likelihood of all labels of the batch, with mean
+    field's lower bound in place of log Z. At the fixed point q of mean field the derivative of the bound in q is zero,
+    so the gradient needs no pass through the iterations:
 
     .. math:: \partial / \partial \phi = q - y, \qquad \partial / \partial w_f = V_f(y) - V_f(q)
 
     Args:
         rules: "adj" or "adj+list".
-        adjacent, of_list: the weights of the two kinds of rules at first.
+        adjacent, of_list: initial weights of the two kinds of rules.
         objective: "marginals" or "likelihood".
-        iterations: in training; `settled` of them when it answers.
-        options: as for `LogicMP`.
+        iterations, final_iterations: number of iterations in training and in prediction.
+        options: for `LogicMP`.
     """
 
     def __init__(self, rules: str, adjacent: float = 4.0, of_list: float = 0.3, objective: str = "likelihood",
-                 iterations: int = 5, settled: int = 10, **options: Any):
+                 iterations: int = 5, final_iterations: int = 10, **options: Any):
         super().__init__()
         theory = with_weights(load_rules(rules), adjacent, of_list)
         self.layer = LogicMP(theory, iterations, **options)
@@ -155,15 +156,15 @@ class RuleHead(Head):
                 [w for k, w in enumerate(self.layer.raw_weights) if not is_list_rule(theory, k)])
         self.objective = objective
         self.iterations = iterations
-        self.settled = settled
+        self.final_iterations = final_iterations
 
     def train(self, mode: bool = True) -> RuleHead:
         for layer in (self.layer, self.without_list):
-            layer.options["iterations"] = self.iterations if mode else self.settled
+            layer.options = replace(layer.options, iterations=self.iterations if mode else self.final_iterations)
         return super().train(mode)
 
     def given(self, logits: Tensor, batch: Batch) -> tuple[LogicMP, Tensor, dict[str, Tensor]]:
-        """The layer for a batch, and what goes into it."""
+        """The layer for a batch, and its inputs."""
         if self.layer is self.without_list or not batch.has_list:
             return self.without_list, frame(logits, batch), {}
         return self.layer, frame(logits, batch), {"samelist": batch.samelist}
@@ -183,17 +184,17 @@ class RuleHead(Head):
         with torch.no_grad():
             out = layer(framed, evidence)
             q = torch.softmax(out, 1)
-            # both in one call
+            # both in one call, as a batch of two
             both = {name: x.expand(2, *x.shape) for name, x in evidence.items()}
             expected, true = layer.violations(torch.stack([out, (2 * truth - 1) * CERTAIN]), both)
-            broken = expected - true
-        # not the likelihood itself, but it has its slope
-        slope = ((q - truth) * framed).sum() - (torch.stack(layer.weights) * broken).sum()
+            violated = expected - true
+        # not the likelihood itself, but its gradient is the same
+        slope = ((q - truth) * framed).sum() - (torch.stack(layer.weights) * violated).sum()
         return slope / len(batch.labels)
 
 
 class RelaxedHead(RuleHead):
-    """SLrelax: expected violations beside the loss of the labels; the answer knows no rules."""
+    """SLrelax: cross-entropy plus expected violations; predicts without rules."""
 
     def __init__(self, rules: str, strength: float = 1.0, adjacent: float = 1.0, of_list: float = 0.1):
         super().__init__(rules, adjacent, of_list, learn_weights=False)
@@ -201,8 +202,8 @@ class RelaxedHead(RuleHead):
 
     def loss(self, logits: Tensor, batch: Batch, epoch: int) -> Tensor:
         layer, framed, evidence = self.given(logits, batch)
-        broken = layer.theory_loss(framed, evidence) / len(batch.labels)
-        return functional.cross_entropy(logits, batch.labels) + self.strength * broken
+        violated = layer.theory_loss(framed, evidence) / len(batch.labels)
+        return functional.cross_entropy(logits, batch.labels) + self.strength * violated
 
     def scores(self, logits: Tensor, batch: Batch, answer: str = "") -> Tensor:
         return logits
@@ -231,7 +232,7 @@ class DistHead(Head):
     def loss(self, logits: Tensor, batch: Batch, epoch: int) -> Tensor:
         dist, evidence = self._dist(batch)
         found = dist(frame(logits, batch), {"label": frame_labels(batch)}, epoch + 1, evidence)
-        # the boundary tokens have no loss, but count in its mean
+        # boundary tokens have no loss, but count in the mean
         return found.loss * (batch.framed_length / len(batch.labels))
 
     def scores(self, logits: Tensor, batch: Batch, answer: str = "p") -> Tensor:

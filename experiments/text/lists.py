@@ -1,13 +1,13 @@
-"""Lists, found in the words alone: which names of a document stand in the same place of a list.
+"""Find lists: names of a document that have the same position in a list. Uses words only, no tags.
 
-    St Pauli 4 Schalke 4              a row: all names, between numbers, are in one list
-    Hansa Rostock 0 Hamburg 1         the same slot of near lines: "^ _ 0", "0 _ 0"
+    St Pauli 4 Schalke 4              a row: all names between numbers are in one list
+    Hansa Rostock 0 Hamburg 1         the same slot of nearby lines: "^ _ 0", "0 _ 0"
     1 - M. Chang ( U.S. ) beat ...    "( _ )", "- _ (" here and in the lines below
     R. Croft , D. Cork , A. Mullally  an enumeration: names separated by commas, "and", "or"
 
-A *name* is a run of capitalised words, a *line* a sentence at most a third of which are words in small letters. Numbers
-are all alike; a slot is what stands left and right of a name. No tag is looked at. In the training data 96 of 100 pairs
-of tokens found so, the first of which is in an entity, are in entities of one category (`purity`).
+A *name* is a sequence of capitalised words; a *line* is a sentence with at most a third of lower-case words. A *slot*
+is the pair of words left and right of a name; all numbers are equal. In the training data, 96% of the token pairs whose
+first token is in an entity are in entities of the same category (`purity`).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from itertools import pairwise
 
 from .data import Corpus, Document, Sentence
 
-# how many lines apart two names of one list may stand
+# maximal distance in lines between two names of a list
 NEAR = 4
-# how many names before it a name is paired with: what it hears from others does not grow with the list
+# number of preceding names to pair a name with: the messages to a name do not grow with the list
 NEIGHBOURS = 1
-# names in an enumeration, in a line and elsewhere: in a sentence "A , B and C" is often "person , place and ..."
+# least number of names in an enumeration: more in prose, where "A , B and C" is often "person , place and ..."
 ENUMERATED, ENUMERATED_IN_PROSE = 3, 4
 NUMBER = re.compile(r"[+-]?[.\d][\d.,:/'-]*")
 SEPARATORS = (",", ";", "and", "or", "&")
@@ -40,7 +40,7 @@ class Name:
 
 
 def find_names(words: tuple[str, ...]) -> list[tuple[int, int]]:
-    """The runs of capitalised words.
+    """Find sequences of capitalised words.
 
     >>> find_names(("St", "Pauli", "4", "Schalke", "4"))
     [(0, 2), (3, 4)]
@@ -56,7 +56,7 @@ def find_names(words: tuple[str, ...]) -> list[tuple[int, int]]:
 
 
 def is_line(words: tuple[str, ...]) -> bool:
-    """Whether a sentence is rather a line of a table or a list."""
+    """Whether a sentence looks like a line of a table or list."""
     return 3 * sum(word[0].islower() for word in words) <= len(words)
 
 
@@ -65,7 +65,7 @@ def _kind(word: str) -> str:
 
 
 def _slots(words: tuple[str, ...]) -> Iterator[tuple[tuple[int, int], tuple[str, str]]]:
-    """Names, and what stands around them; not where that is too little to tell one list from another."""
+    """Names and their slots, without slots that are too unspecific."""
     around = [START, *map(_kind, words), END]
     for start, end in find_names(words):
         slot = around[start], around[end + 1]
@@ -74,7 +74,7 @@ def _slots(words: tuple[str, ...]) -> Iterator[tuple[tuple[int, int], tuple[str,
 
 
 def _rows(words: tuple[str, ...]) -> list[list[tuple[int, int]]]:
-    """The names of a line that has nothing but names and numbers."""
+    """The names of a line that consists of names and numbers."""
     names = find_names(words)
     n_numbers = sum(NUMBER.fullmatch(word) is not None for word in words)
     is_row = len(names) > 1 and n_numbers > 0 and n_numbers + sum(e - s for s, e in names) == len(words)
@@ -94,7 +94,7 @@ def _enumerations(words: tuple[str, ...]) -> list[list[tuple[int, int]]]:
 
 
 def find_pairs(document: Document, neighbours: int = NEIGHBOURS) -> set[tuple[Name, Name]]:
-    """Pairs of names, each once, the earlier one first, that stand in one list: each with the ones just before it."""
+    """Pairs of names in the same list, the earlier name first; each name is paired with its predecessors."""
     found: set[tuple[Name, Name]] = set()
     recent: dict[tuple[str, str], list[Name]] = {}
     for k, sentence in enumerate(document.sentences):
@@ -114,7 +114,7 @@ def find_pairs(document: Document, neighbours: int = NEIGHBOURS) -> set[tuple[Na
 
 @dataclass(frozen=True)
 class Unit:
-    """What has to be seen together: one sentence, or all that lists hold together."""
+    """Sentences that must be in the same batch: one sentence, or all sentences that lists connect."""
 
     sentences: tuple[Sentence, ...]
     # names of one list, `sentence` counted from the unit's first
@@ -126,12 +126,12 @@ class Unit:
 
 
 def split_units(document: Document, max_tokens: int = 400) -> list[Unit]:
-    """A document in pieces that no list crosses; a list longer than `max_tokens` is cut.
+    """Split a document into units that no list crosses; lists longer than `max_tokens` are cut.
 
-    A sentence between two lines of one list belongs to the piece as well.
+    A unit includes the sentences between two lines of a list.
     """
     pairs = find_pairs(document)
-    # the last sentence that each one is tied to
+    # the last sentence connected to each sentence
     reach = list(range(len(document.sentences)))
     for a, b in pairs:
         reach[a.sentence] = max(reach[a.sentence], b.sentence)
@@ -152,7 +152,7 @@ def split_units(document: Document, max_tokens: int = 400) -> list[Unit]:
 
 
 def purity(corpus: Corpus) -> tuple[int, int]:
-    """Pairs of tokens in one list, the first of which is in an entity; and those that are of one category."""
+    """The number of token pairs in one list whose first token is in an entity, and how many have one category."""
     total = same = 0
     for document in corpus:
         for pair in find_pairs(document):

@@ -1,12 +1,12 @@
-"""Every row of the table: which head, trained how, answering how.
+"""Every method: its head, its training, and the rows of the table it fills.
 
     blstm, blstm-lex                     the tagger; with the entities of the training data as a gazetteer
-    crf, crf-mean-field, crf-forbidden   chains of learned transitions; the last with those of BIOES alone
+    crf, crf-mean-field, crf-forbidden   chains of learned transitions; the last one allows only those of BIOES
     sl, spl                              circuits of the adjacent rules
     slrelax, logicdist-*, logicmp-*      the rules relaxed, distilled, and as a layer
 
-A backbone is trained for each seed; then every method starts from it and has the same budget. Settings are chosen on
-testa, with seed 0 alone: `python -m experiments.text choose` tries what `choices` says and keeps the best.
+One backbone is trained per seed; every method starts from it and has the same budget. Settings are chosen on testa with
+seed 0: `python -m experiments.text choose` tries all `choices` and stores the best.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,8 @@ from torch import Tensor
 from logicmp import CostError, LogicMPError, compile_rules
 from logicmp.files import write_whole
 
+from ..checkpoint import Progress, no_progress
+from ..runs import Result
 from .encode import Vocabulary
 from .heads import (
     DECODE,
@@ -38,7 +40,7 @@ from .heads import (
 )
 from .model import Backbone
 from .rules import load_rules
-from .train import Budget, Data, Fitted, Progress, Tagger, fit
+from .train import Budget, Data, Fitted, Tagger, evaluate, fit
 
 CHOSEN = Path(__file__).with_name("settings.json")
 BACKBONE = Budget(epochs=14, rate=3e-3)
@@ -47,22 +49,22 @@ FINE_TUNING = Budget(epochs=3, rate=1e-3, head_rate=1e-2)
 
 @dataclass(frozen=True)
 class Method:
-    """How a head is made, and which rows it fills: by row, the way it answers."""
+    """A head, and the rows of the table it fills: `rows` gives the kind of answer of each row."""
 
     make: Callable[..., Head]
     rows: Mapping[str, str]
     gazetteer: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
-    # tried on testa: see `grid`
+    # to try on testa, see `grid`
     choices: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-    # of what the head adds to the backbone; the budget's, if none is given
+    # learning rate of the head (default: that of the budget)
     head_rate: float | None = None
 
 
-# undamped, neighbours that contradict each other change places for ever
+# without damping, neighbours that contradict each other oscillate forever
 LAYER = {"iterations": 5, "damping": 0.5}
-# the likelihood of sequences that never break a rule is the higher the larger its weight: a low rate keeps the weights
-# where mean field still settles
+# the likelihood of sequences without violations grows with the weights: a low rate keeps the weights where mean field
+# still converges
 RULE_RATE = 1e-3
 METHODS: Mapping[str, Method] = {
     "blstm": Method(Head, {"blstm": "", "blstm+decode": DECODE}),
@@ -87,7 +89,7 @@ METHODS: Mapping[str, Method] = {
                                {"logicmp-adj+list": "", "logicmp-adj+list+decode": DECODE}, settings=LAYER,
                                choices={"of_list": (0.1, 0.3, 1.0)}, head_rate=RULE_RATE),
 }
-# rows that are not trained, because the circuit they need does not compile: how far it goes is measured
+# methods without a model, because their circuit does not compile; the result says how far it compiles
 CIRCUITS = ("sl-list", "spl-list")
 
 
@@ -98,13 +100,13 @@ def find_method(name: str) -> Method:
 
 
 def load_settings(name: str) -> dict[str, Any]:
-    """What is fixed for a method, and what was chosen on testa."""
+    """The fixed settings of a method, and those chosen on testa."""
     stored = json.loads(CHOSEN.read_text()) if CHOSEN.exists() else {}
     return {**find_method(name).settings, **stored.get(name, {}).get("settings", {})}
 
 
 def grid(name: str) -> Iterator[dict[str, Any]]:
-    """All settings that `choose` tries."""
+    """All settings for `choose` to try."""
     method = find_method(name)
     for values in itertools.product(*method.choices.values()):
         yield {**load_settings(name), **dict(zip(method.choices, values, strict=True))}
@@ -127,14 +129,14 @@ def make_tagger(name: str, vocabulary: Vocabulary, settings: Mapping[str, Any], 
 
 @dataclass(frozen=True)
 class Context:
-    """What every run of an experiment shares."""
+    """Options of a command."""
 
-    # checkpoints go here; none are kept without it
+    # folder of checkpoints; None: save none
     work: Path | None = None
     backbone: Budget = BACKBONE
     fine_tuning: Budget = FINE_TUNING
     hidden: int = 200
-    progress: Progress = lambda what, done, total: None
+    progress: Progress = no_progress
     say: Callable[[str], None] = lambda text: None
 
     def checkpoint(self, name: str, seed: int) -> Path | None:
@@ -142,7 +144,7 @@ class Context:
 
 
 def train_backbone(data: Data, seed: int, context: Context) -> dict[str, Tensor]:
-    """The plain tagger from nothing; its best epoch is where every method starts."""
+    """Train the plain tagger; every method starts from its best epoch."""
     torch.manual_seed(seed)
     tagger = Tagger(Backbone(data.vocabulary, context.hidden), Head())
     fitted = fit(tagger, data, context.backbone, seed, context.checkpoint("backbone", seed),
@@ -155,7 +157,7 @@ def train_method(name: str, data: Data, seed: int, context: Context, settings: M
     """Fine-tune the backbone of a seed with the head of a method.
 
     Args:
-        kept: whether a checkpoint is written.
+        kept: save a checkpoint.
     """
     settings = load_settings(name) if settings is None else settings
     start = train_backbone(data, seed, context)
@@ -163,7 +165,7 @@ def train_method(name: str, data: Data, seed: int, context: Context, settings: M
     tagger = make_tagger(name, data.vocabulary, settings, context.hidden)
     missing, unexpected = tagger.load_state_dict(start, strict=False)
     assert not unexpected and not any(key.startswith("backbone") and "gazetteer" not in key for key in missing)
-    # other batches and other dropout than the backbone had, the same for every method
+    # seed 100 + seed: other batches and dropout than those of the backbone, the same for every method
     method = find_method(name)
     budget = context.fine_tuning if method.head_rate is None else replace(context.fine_tuning,
                                                                           head_rate=method.head_rate)
@@ -174,7 +176,7 @@ def train_method(name: str, data: Data, seed: int, context: Context, settings: M
 
 def choose(name: str, data: Data, seed: int, context: Context) -> tuple[dict[str, Any], list[tuple[dict[str, Any],
                                                                                                   float]]]:
-    """The settings with the best F1 on testa, of one seed; of a method with two answers, of the last."""
+    """The settings with the best F1 on testa; of a method with two answers, the last answer counts."""
     tried = []
     for settings in grid(name):
         tagger, fitted = train_method(name, data, seed, context, settings, kept=False)
@@ -183,12 +185,37 @@ def choose(name: str, data: Data, seed: int, context: Context) -> tuple[dict[str
     return max(tried, key=lambda entry: entry[1])[0], tried
 
 
+def run_method(name: str, plan: Result, data: Data, context: Context) -> list[Result]:
+    """Train a method with the seed of a plan; measure all of its rows on testb."""
+    tagger, fitted = train_method(name, data, plan.seed, context)
+    found = []
+    for row, answer in find_method(name).rows.items():
+        # an answer that is not trained for, such as decoding, uses the model of the first answer
+        trained = answer if answer in fitted.best else tagger.head.answers[0]
+        tagger.load_state_dict(fitted.best[trained])
+        score = {what: round(value, 3) for what, value in asdict(evaluate(tagger, data.testb, answer)).items()}
+        values: dict[str, Any] = {**score, "testa": [round(f1, 3) for f1 in fitted.curves[trained]]}
+        if isinstance(tagger.head, RuleHead):
+            values["rule_weights"] = [round(float(w.detach()), 4) for w in tagger.head.layer.weights]
+        found.append(replace(plan, method=row, values=values, seconds=round(fitted.seconds, 1),
+                             settings={**load_settings(name), "budget": asdict(context.fine_tuning)}))
+    return found
+
+
 # circuits
+
+
+def measure_circuit(plan: Result, max_seconds: float = 60.0) -> Result:
+    """The result of a method whose circuit does not compile: how far it compiles."""
+    done, reason = compile_until("adj+list", 12, max_seconds)
+    tokens, nodes, seconds = done[-1]
+    return replace(plan, seconds=sum(s for _, _, s in done), status=(
+        f"does not compile beyond {tokens} tokens ({nodes:,} nodes, {seconds:.1f} s); {tokens + 1} tokens: {reason}"))
 
 
 def compile_until(rules: str, max_tokens: int, max_seconds: float = 60.0, max_nodes: int = 1_000_000
                   ) -> tuple[list[tuple[int, int, float]], str]:
-    """Compile rules for more and more tokens: (tokens, nodes, seconds), and why it ended."""
+    """Compile rules for 2, 3, ... tokens: (tokens, nodes, seconds) of each, and why the last one failed, or \"\"."""
     theory, found = load_rules(rules), []
     for n in range(2, max_tokens + 1):
         try:

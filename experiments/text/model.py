@@ -1,4 +1,4 @@
-"""The tagger below all heads: vectors of words, of their characters and capitals, then an LSTM in both directions.
+"""The tagger below all heads: vectors of words, characters and capitals, then a bidirectional LSTM.
 
     backbone = Backbone(vocabulary)
     logits = backbone(batch)             # [tokens, labels]
@@ -14,7 +14,7 @@ from .encode import N_GAZETTEER, NO_WORD, UNKNOWN, Batch, Vocabulary
 
 
 class Characters(nn.Module):
-    """A vector for each form of a word: a convolution over its characters, the maximum of each filter."""
+    """A vector for each spelling: a convolution over characters, then the maximum of each filter."""
 
     def __init__(self, n_characters: int, dim: int, filters: int, dropout: float):
         super().__init__()
@@ -26,7 +26,7 @@ class Characters(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, characters: Tensor) -> Tensor:
-        # no longer than the longest word
+        # cut to the longest word
         characters = characters[:, : max(1, int((characters != 0).sum(1).max()))]
         # [forms, filters, characters]
         found = self.convolution(self.dropout(self.embedding(characters)).mT)
@@ -38,16 +38,16 @@ class Backbone(nn.Module):
 
     Args:
         hidden: units in each direction.
-        dropout: of what goes into the LSTM and of what comes out.
-        word_dropout: how often a word is hidden in training, so that characters and neighbours have to do.
-        gazetteer: whether the entities of the training data are an input; they have no effect at first.
+        dropout: of the input and the output of the LSTM.
+        word_dropout: share of words hidden in training, so that the model also uses characters and neighbours.
+        gazetteer: add the entities of the training data as input; their initial effect is zero.
     """
 
     def __init__(self, vocabulary: Vocabulary, hidden: int = 200, dropout: float = 0.5, word_dropout: float = 0.05,
                  characters: int = 30, filters: int = 50, gazetteer: bool = False):
         super().__init__()
         for name in ("characters", "case", "vectors", "learned"):
-            # given by the words of a corpus, not learned: not part of the saved state
+            # determined by the corpus, not learned: not saved
             self.register_buffer(f"table_{name}", getattr(vocabulary, name), persistent=False)
         dim = vocabulary.vectors.shape[1]
         self.words = nn.Embedding(vocabulary.n_learned, dim, padding_idx=NO_WORD)
@@ -65,7 +65,7 @@ class Backbone(nn.Module):
             nn.init.zeros_(self.gazetteer.weight)
 
     def _read(self, x: Tensor, place: Tensor, batch: Batch, direction: str) -> Tensor:
-        """The states of one direction, [tokens, hidden]; tokens stand at `place` in the order they are read."""
+        """The states of one direction, [tokens, hidden]; `place` is the order of reading."""
         steps = x.new_zeros(int(batch.lengths.max()), len(batch.lengths), x.shape[1])
         steps = steps.index_put((place, batch.sentence), x)
         weights = [getattr(self.lstm, f"{name}_l0{direction}") for name in ("weight_ih", "weight_hh", "bias_ih",
@@ -85,7 +85,7 @@ class Backbone(nn.Module):
         x = torch.cat([vectors + self.words(learned), self.spelling(self.table_characters[forms])[where],
                        self.table_case[batch.forms]], 1)
         x = self.dropout(x)
-        # padded, each direction on its own: for sentences of about one length much faster than a packed sequence
+        # padded, one direction at a time: much faster than a packed sequence if lengths are similar
         x = torch.cat([self._read(x, batch.place, batch, ""),
                        self._read(x, batch.place_from_end, batch, "_reverse")], 1)
         if self.gazetteer is not None:

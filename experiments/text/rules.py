@@ -1,7 +1,7 @@
-"""The rules of the experiment, the sequence they see, and a check of transitions that knows nothing of rules.
+"""The rules, the framed sequence they apply to, and a check of transitions that does not use the rules.
 
     adjacent.mln     which label may follow which
-    list.mln         the same, and: names in one list are of one category
+    list.mln         in addition: names of one list have the same category
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .encode import Batch
 
 FOLDER = Path(__file__).parent
 FILES = {"adj": "adjacent.mln", "adj+list": "list.mln"}
-# the logit of O at a boundary token: no weight comes near it
+# the logit of O at a boundary token, far above any weight
 CERTAIN = 30.0
 OUTSIDE = LABELS.index("O")
 
@@ -45,7 +45,7 @@ def with_weights(theory: Theory, adjacent: float, of_list: float) -> Theory:
 
 
 def may_follow(label: str, following: str) -> bool:
-    """Whether one label may stand after another in BIOES.
+    """Whether one label may follow another in BIOES.
 
     >>> may_follow("B-PER", "I-PER"), may_follow("B-PER", "I-LOC"), may_follow("E-PER", "B-LOC")
     (True, False, True)
@@ -58,12 +58,11 @@ def may_follow(label: str, following: str) -> bool:
 def allowed_transitions() -> Tensor:
     """[labels + 1, labels + 1], bool; the last row is the start, the last column the end of a sentence."""
     framed = [*LABELS, "O"]
-    found = torch.tensor([[may_follow(a, b) for b in framed] for a in framed])
-    return found
+    return torch.tensor([[may_follow(a, b) for b in framed] for a in framed])
 
 
 def count_invalid(tags: list[list[str]]) -> int:
-    """How many places of some sentences, starts and ends included, break the scheme.
+    """The number of invalid transitions in sentences, starts and ends included.
 
     >>> count_invalid([["B-PER", "O"], ["E-LOC"], ["S-LOC", "O"]])
     2
@@ -76,7 +75,7 @@ def count_invalid(tags: list[list[str]]) -> int:
 
 
 def frame(logits: Tensor, batch: Batch) -> Tensor:
-    """Logits of the tokens as those of the framed sequence, [framed, labels]: every boundary is certain to be O."""
+    """The logits of the framed sequence, [framed, labels], with O at every boundary."""
     boundary = logits.new_zeros(batch.framed_length, len(LABELS))
     boundary[:, OUTSIDE] = CERTAIN
     return boundary.index_copy(0, batch.framed, logits)
@@ -88,13 +87,13 @@ def frame_labels(batch: Batch) -> Tensor:
 
 
 def pad(values: Tensor, batch: Batch, length: int | None = None) -> Tensor:
-    """Rows of tokens as [sentences, longest, ...], zero beyond the end of a sentence."""
+    """Values of tokens as [sentences, longest, ...], padded with zeros."""
     shape = (len(batch.lengths), length or int(batch.lengths.max()), *values.shape[1:])
     return values.new_zeros(shape).index_put((batch.sentence, batch.place), values)
 
 
 def frame_sentences(logits: Tensor, batch: Batch, step: int = 8) -> Tensor:
-    """Each sentence on its own, [sentences, length, labels], O certain before and after it; few different lengths."""
+    """Logits as [sentences, length, labels], O before and after a sentence; `length` is a multiple of `step`."""
     length = -(-(int(batch.lengths.max()) + 2) // step) * step
     boundary = logits.new_zeros(len(batch.lengths), length, len(LABELS))
     boundary[..., OUTSIDE] = CERTAIN
@@ -105,15 +104,15 @@ def frame_sentences(logits: Tensor, batch: Batch, step: int = 8) -> Tensor:
 
 
 def decode_tags(logits: Tensor, labels: Tensor, batch: Batch) -> Tensor:
-    """The most probable labels that obey the adjacent rules; `labels` are the best ones without rules."""
+    """The most probable labels that satisfy the adjacent rules; `labels` are the best ones without rules."""
     allowed = allowed_transitions()
     found = labels.clone()
     padded = pad(labels, batch)
     before = torch.nn.functional.pad(padded, (1, 0), value=OUTSIDE)
     after = torch.nn.functional.pad(padded, (0, 1), value=OUTSIDE)
-    # zero is O, so what lies beyond an end is in order
-    broken = (~allowed[before, after]).any(1)
-    for k in broken.nonzero().flatten().tolist():
+    # padding is 0, which is O, so it violates nothing
+    violated = (~allowed[before, after]).any(1)
+    for k in violated.nonzero().flatten().tolist():
         own = batch.sentence == k
         framed = torch.nn.functional.pad(logits[own], (0, 0, 1, 1))
         framed[[0, -1], OUTSIDE] = CERTAIN

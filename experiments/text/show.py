@@ -1,20 +1,19 @@
-"""One sentence before and after the rules, and which rule moved what.
+"""Tag a sentence before and after the rules, and explain which rules changed it.
 
     python -m experiments.text show "West Indian all-rounder Phil Simmons took four for 38"
 
-Before are the logits of the network that was trained with the layer, after is what the layer makes of them. Several
-lines, separated by |, are lines of one document, so that a list can go through them.
+"before" are the logits of the model that was trained with the layer, "after" is the output of the layer. Separate the
+lines of a document with |: a list can span several lines.
 """
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from logicmp import LogicMPError
 
+from ..checkpoint import Checkpoint
 from .data import LABELS, Corpus, Document, Sentence, load_corpus, load_vectors
 from .encode import Batch, Gazetteer, Vocabulary, encode, normal_form
 from .heads import RuleHead
@@ -33,7 +32,7 @@ def show(text: str, method: str, seed: int, folder: str | None, context: Context
     corpus = to_corpus(text)
     train = load_corpus("train", folder)
     wanted = {form for s in corpus[0].sentences for w in s.words for form in (w.lower(), normal_form(w))}
-    # the words of the training data decide which vectors are learned
+    # the vocabulary learns vectors for words of the training data
     wanted |= {form for d in train for s in d.sentences for w in s.words for form in (w.lower(), normal_form(w))}
     vocabulary = Vocabulary.build(train, [corpus], load_vectors(wanted, folder))
     return explain(load_tagger(method, seed, vocabulary, context), vocabulary, corpus)
@@ -42,19 +41,17 @@ def show(text: str, method: str, seed: int, folder: str | None, context: Context
 def to_corpus(text: str) -> Corpus:
     lines = [tuple(line.split()) for line in text.split("|") if line.split()]
     if not lines:
-        raise LogicMPError("there are no words to tag", "give words separated by blanks, punctuation too")
+        raise LogicMPError("no words to tag", "type words and punctuation, separated by spaces")
     return (Document(tuple(Sentence(words, ("O",) * len(words)) for words in lines)),)
 
 
 def load_tagger(method: str, seed: int, vocabulary: Vocabulary, context: Context) -> Tagger:
-    """The best epoch of a run that was made before."""
-    path = context.checkpoint(method, seed)
-    if path is None or not Path(path).exists():
+    """The best epoch of a finished run."""
+    kept = Checkpoint(context.checkpoint(method, seed)).load()
+    if kept is None:
         raise LogicMPError(f"there is no model of {method} with seed {seed}",
-                           f"make it: python -m experiments.text run --method {method} --seed {seed}")
-    kept = torch.load(path, weights_only=True)
-    stamp = kept["stamp"]
-    tagger = make_tagger(method, vocabulary, stamp["settings"], stamp["hidden"])
+                           f"train it: python -m experiments.text run --method {method} --seed {seed}")
+    tagger = make_tagger(method, vocabulary, kept["made_with"]["settings"], kept["made_with"]["hidden"])
     tagger.load_state_dict(kept["fitted"]["best"][""])
     return tagger.eval()
 
@@ -78,7 +75,7 @@ def explain(tagger: Tagger, vocabulary: Vocabulary, corpus: Corpus) -> str:
         lines.append(f"{word:{width}}  {_best(p[k]):14}  {_best(q[k]):14}  {LABELS[int(decoded[k])]}")
     moved = [k for k in range(len(words)) if p[k].argmax() != q[k].argmax()
              or float((p[k] - q[k]).abs().max()) >= MOVED]
-    lines += ["", "what the rules moved" if moved else f"the rules moved nothing by {MOVED:g} or more"]
+    lines += ["", "changed by the rules" if moved else f"the rules change no probability by {MOVED:g} or more"]
     for k in moved:
         lines += _explain_token(k, head, logits, batch, p[k], q[k], words)
     return "\n".join(lines) + "\n"
@@ -90,7 +87,7 @@ def _best(p: Tensor) -> str:
 
 def _explain_token(k: int, head: RuleHead, logits: Tensor, batch: Batch, p: Tensor, q: Tensor,
                    words: list[str]) -> list[str]:
-    """The labels of one token that won and lost most, and the strongest pushes to each."""
+    """The labels of a token that gained and lost most, and the rules with the largest effect on each."""
     layer, framed, evidence = head.given(logits, batch)
     at = {int(place): words[n] for n, place in enumerate(batch.framed)}
     lines = []
@@ -100,7 +97,7 @@ def _explain_token(k: int, head: RuleHead, logits: Tensor, batch: Batch, p: Tens
         for push in pushes[:SHOWN]:
             if abs(push.amount) < 0.01:
                 break
-            # without the weight it was written with: here it has a learned one
+            # omit the weight of the .mln file: the model has learned another one
             lines.append(f"    {push.amount:+.3f}   {push.rule.partition(' ')[2]}")
             for amount, variables in push.groundings(SHOWN):
                 others = [at.get(place, "boundary") for place in sorted(_places(variables))
@@ -111,6 +108,6 @@ def _explain_token(k: int, head: RuleHead, logits: Tensor, batch: Batch, p: Tens
 
 
 def _places(variables: dict[str, str]) -> set[int]:
-    """The tokens a grounding is about: i and j, or i and i+1."""
+    """The tokens of a grounding: i and j, or i and i+1."""
     numbers = {int(value.removeprefix("#")) for value in variables.values()}
     return numbers | {n + 1 for n in numbers} if len(variables) == 1 else numbers

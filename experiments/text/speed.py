@@ -1,9 +1,9 @@
-"""One training step of every method, measured side by side on the same batches.
+"""Measure a training step of every method on the same batches.
 
     python -m experiments.text speed
 
-The methods take turns, batch by batch, and what is counted is the time of the processor, not of the clock: what else
-the machine does is left out, or slows all of them alike.
+The methods take turns, batch by batch. Processor time is measured, not wall-clock time: other work on the machine is
+excluded, or slows all methods alike.
 """
 
 from __future__ import annotations
@@ -15,23 +15,24 @@ from typing import Any
 
 import torch
 
+from ..checkpoint import Progress, no_progress
 from .encode import make_batches
 from .methods import METHODS, load_settings, make_tagger
-from .train import Data, Progress, train_step
+from .train import Data, train_step
 
 
 def measure(data: Data, methods: Sequence[str] = tuple(METHODS), n_batches: int = 40, n_tokens: int = 500,
-            hidden: int = 200, progress: Progress = lambda what, done, total: None) -> dict[str, Any]:
-    """Seconds of a step by method, the mean over batches, and how many times the plain tagger's that is.
+            hidden: int = 200, progress: Progress = no_progress) -> dict[str, Any]:
+    """Mean seconds per step of each method, and the ratio to the plain tagger.
 
-    The first round makes plans and circuits, and is not counted.
+    The first pass builds plans and circuits, and is not counted.
     """
     torch.manual_seed(0)
     taggers = {name: make_tagger(name, data.vocabulary, load_settings(name), hidden)
                for name in dict.fromkeys(["blstm", *methods])}
     for tagger in taggers.values():
         tagger.train()
-    # with a rate of zero a step costs the same, and the model stays where it is
+    # a rate of zero keeps the model unchanged at the same cost
     optimizers = {name: torch.optim.Adam(tagger.parameters(), lr=0.0, fused=True) for name, tagger in taggers.items()}
     batches = make_batches(data.train.items, n_tokens, 0)[:n_batches]
     seconds: dict[str, list[float]] = {name: [] for name in taggers}
@@ -46,7 +47,7 @@ def measure(data: Data, methods: Sequence[str] = tuple(METHODS), n_batches: int 
     total = {name: sum(found) for name, found in seconds.items()}
     return {"seconds": {name: round(statistics.mean(found), 5) for name, found in seconds.items()},
             "ratio": {name: round(total[name] / total["blstm"], 3) for name in seconds},
-            "batches": len(batches), "tokens_per_batch": n_tokens, "threads": torch.get_num_threads()}
+            "batches": len(batches), "tokens_per_batch": n_tokens}
 
 
 def as_text(found: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Training and measuring, the same for every row: best epoch by testa, kept after every epoch, taken up again.
+"""Training and evaluation, the same for every method: the best epoch on testa counts; every epoch is a checkpoint.
 
     tagger = Tagger(Backbone(vocabulary), Head())
     fitted = fit(tagger, data, Budget(epochs=12), seed=0, checkpoint=folder / "backbone-0.pt")
@@ -19,31 +19,26 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from logicmp import LogicMPError
-
-from ..runs import Checkpoint
+from ..checkpoint import Checkpoint, Progress, no_progress
 from .data import LABELS, SPLITS, Corpus, load_corpus, load_vectors
 from .encode import Gazetteer, Item, Vocabulary, encode, make_batches, normal_form
 from .heads import Head
 from .model import Backbone
 from .rules import count_invalid
 
-Progress = Callable[[str, int, int], None]
-
-
 # data
 
 
 @dataclass(frozen=True)
 class Part:
-    """One file of the corpus, and what was made of it."""
+    """One file of the corpus, and its encoding."""
 
     corpus: Corpus
     items: list[Item]
 
     @property
     def tags(self) -> list[list[str]]:
-        """Of each sentence, as annotated."""
+        """The annotated tags of each sentence."""
         return [list(s.tags) for document in self.corpus for s in document.sentences]
 
     @property
@@ -62,7 +57,7 @@ class Data:
 
 
 def build_data(corpora: Mapping[str, Corpus], vectors: Mapping[str, np.ndarray]) -> Data:
-    """Encode everything once."""
+    """Encode all files."""
     train = corpora["train"]
     vocabulary = Vocabulary.build(train, [corpora[split] for split in SPLITS[1:]], vectors)
     gazetteer = Gazetteer(train)
@@ -72,7 +67,7 @@ def build_data(corpora: Mapping[str, Corpus], vectors: Mapping[str, np.ndarray])
 
 
 def load_data(folder: str | Path | None = None, share: float = 1.0, seed: int = 0) -> Data:
-    """The real data, checked; of the training documents only a share, drawn by the seed."""
+    """Read and check the data; with a share below 1, the seed draws the training documents."""
     corpora = {split: load_corpus(split, folder) for split in SPLITS}
     words = {w for corpus in corpora.values() for d in corpus for s in d.sentences for w in s.words}
     wanted = {form for word in words for form in (word.lower(), normal_form(word))}
@@ -83,7 +78,7 @@ def load_data(folder: str | Path | None = None, share: float = 1.0, seed: int = 
     return build_data(corpora, load_vectors(wanted, folder))
 
 
-# measuring
+# evaluation
 
 
 class Tagger(nn.Module):
@@ -97,12 +92,12 @@ class Tagger(nn.Module):
 
 @dataclass(frozen=True)
 class Score:
-    """Entities, strict BIOES, in percent; and the places where a sequence breaks the scheme, per 1,000 sentences."""
+    """Scores of entities in percent (strict BIOES), and invalid transitions per 1,000 sentences."""
 
     f1: float
     precision: float
     recall: float
-    # on the sentences that have a part in a list
+    # on the sentences of lists
     list_f1: float
     invalid: float
 
@@ -122,7 +117,7 @@ def predict(tagger: Tagger, part: Part, answer: str = "", n_tokens: int = 1000) 
 
 
 def score(truth: list[list[str]], found: list[list[str]], in_list: np.ndarray) -> Score:
-    """seqeval in its strict mode: an entity counts if all its labels are right and in order."""
+    """Score with seqeval in strict mode: an entity counts if all its labels are right."""
     from seqeval.metrics.v1 import precision_recall_fscore_support
     from seqeval.scheme import IOBES
 
@@ -147,61 +142,59 @@ def evaluate(tagger: Tagger, part: Part, answer: str = "") -> Score:
 
 @dataclass(frozen=True)
 class Budget:
-    """How long and how fast; the same for all heads."""
+    """Epochs, learning rates and batches; the same for all heads."""
 
     epochs: int = 5
-    # of the backbone, and of what a head adds
+    # of the backbone and of the head
     rate: float = 1e-3
     head_rate: float = 1e-2
-    # in a batch
+    # per batch
     n_tokens: int = 500
     warm_up: float = 0.1
-    # only so many of the batches of an epoch: to look at something quickly
+    # per epoch, for quick trials; None: all
     max_batches: int | None = None
 
 
 @dataclass
 class Fitted:
-    """Where training stands; the best epoch of each answer, and what the model was then."""
+    """The state of training, with the best model for each kind of answer."""
 
     epoch: int = 0
     seconds: float = 0.0
-    steps: int = 0
-    # by answer: F1 on testa after each epoch
+    # for each answer: F1 on testa after each epoch
     curves: dict[str, list[float]] = field(default_factory=dict)
     best: dict[str, dict[str, Tensor]] = field(default_factory=dict)
 
-    def best_epoch(self, answer: str) -> int:
-        curve = self.curves[answer]
-        return curve.index(max(curve))
-
 
 def learning_rate(progress: float, warm_up: float) -> float:
-    """The share of the full rate: up in a line, down in a cosine."""
+    """The share of the full rate: linear warm-up, then a cosine to zero."""
     if progress < warm_up:
         return progress / warm_up
     return 0.5 * (1 + math.cos(math.pi * (progress - warm_up) / (1 - warm_up)))
 
 
 def fit(tagger: Tagger, data: Data, budget: Budget, seed: int, checkpoint: Path | None = None,
-        belongs_to: Mapping[str, Any] | None = None, progress: Progress = lambda what, done, total: None,
+        made_with: Mapping[str, Any] | None = None, progress: Progress = no_progress,
         say: Callable[[str], None] = lambda text: None) -> Fitted:
-    """Train, and look at testa after every epoch; a run that was interrupted goes on after its last whole epoch.
+    """Train, and evaluate on testa after every epoch; an interrupted run continues after its last full epoch.
 
     Args:
-        checkpoint: where the state is kept after every epoch.
-        belongs_to: what the checkpoint has to agree with, besides budget and seed.
+        checkpoint: file for the state after every epoch.
+        made_with: what else the checkpoint must agree with, besides budget and seed.
     """
     groups = [{"params": list(tagger.backbone.parameters()), "full": budget.rate},
               {"params": [p for p in tagger.head.parameters() if p.requires_grad], "full": budget.head_rate}]
     optimizer = torch.optim.Adam([group for group in groups if group["params"]], lr=budget.rate, fused=True)
-    stamp = {"budget": asdict(budget), "seed": seed, **(belongs_to or {})}
-    # after every epoch
-    standing = Checkpoint(checkpoint, every=0.0)
-    fitted = _take_up(standing, stamp, tagger, optimizer)
+    state = Checkpoint(checkpoint, every=0.0)
+    before = state.load({"budget": asdict(budget), "seed": seed, **(made_with or {})})
+    fitted = Fitted()
+    if before is not None:
+        tagger.load_state_dict(before["model"])
+        optimizer.load_state_dict(before["optimizer"])
+        fitted = Fitted(**before["fitted"])
     tagger.train()
     while fitted.epoch < budget.epochs:
-        # the epoch decides all chance in it, so that a run taken up again is the same run
+        # random numbers depend on the epoch, so that a resumed run is the same run
         torch.manual_seed(1000 * seed + fitted.epoch)
         batches = make_batches(data.train.items, budget.n_tokens, 1000 * seed + fitted.epoch)[: budget.max_batches]
         started, total = time.monotonic(), 0.0
@@ -212,7 +205,6 @@ def fit(tagger: Tagger, data: Data, budget: Budget, seed: int, checkpoint: Path 
             total += train_step(tagger, batch, optimizer, fitted.epoch)
             progress(f"epoch {fitted.epoch + 1} of {budget.epochs}", k + 1, len(batches))
         fitted.seconds += time.monotonic() - started
-        fitted.steps += len(batches)
         for answer in tagger.head.answers:
             f1 = evaluate(tagger, data.testa, answer).f1
             curve = fitted.curves.setdefault(answer, [])
@@ -223,30 +215,15 @@ def fit(tagger: Tagger, data: Data, budget: Budget, seed: int, checkpoint: Path 
         shown = ", ".join(f"{answer} {curve[-1]:.2f}".strip() for answer, curve in fitted.curves.items())
         say(f"epoch {fitted.epoch} of {budget.epochs}: loss {total / len(batches):.4f}, testa {shown}, "
             f"{fitted.seconds:.0f} s")
-        standing.save(stamp=stamp, fitted=asdict(fitted), model=tagger.state_dict(), optimizer=optimizer.state_dict())
+        state.save(fitted=asdict(fitted), model=tagger.state_dict(), optimizer=optimizer.state_dict())
     return fitted
 
 
 def train_step(tagger: Tagger, batch: Any, optimizer: torch.optim.Optimizer, epoch: int) -> float:
-    """One update; returns the loss."""
+    """Update the model once; return the loss."""
     optimizer.zero_grad()
     loss = tagger.head.loss(tagger.backbone(batch), batch, epoch)
     loss.backward()
     nn.utils.clip_grad_norm_(tagger.parameters(), 5.0)
     optimizer.step()
     return float(loss.detach())
-
-
-def _take_up(checkpoint: Checkpoint, stamp: Mapping[str, Any], tagger: Tagger,
-             optimizer: torch.optim.Optimizer) -> Fitted:
-    kept = checkpoint.load()
-    if kept is None:
-        return Fitted()
-    for what, value in stamp.items():
-        found = kept.get("stamp", {}).get(what)
-        if found != value:
-            raise LogicMPError(f"the checkpoint {str(checkpoint.path)!r} was made with another {what}: {found!r}, not "
-                               f"{value!r}", "take the file away to start anew")
-    tagger.load_state_dict(kept["model"])
-    optimizer.load_state_dict(kept["optimizer"])
-    return Fitted(**kept["fitted"])

@@ -1,6 +1,6 @@
-"""Errors that show the user's own text, the cause and the next move.
+"""Errors that show the user's text, the cause and the next step.
 
-Stage: used by every stage, imports none.
+Room: **errors** -> all others.
 
     predicate 'Freinds' is used but not declared
      --> smoking.mln:4:17
@@ -18,22 +18,22 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 
-# a longer line is cut around the place the caret points at
+# characters of a line to show; a longer line is shortened around the caret
 MAX_SHOWN = 160
 
 
 @dataclass(frozen=True)
 class Source:
-    """A text and the name the user knows it by."""
+    """A text and its name, such as the path of its file."""
 
     name: str
     text: str
-    # the number of its first line, where the text is a piece of a longer one
+    # the number of its first line, if the text is a part of a longer one
     first_line: int = 1
 
     @cached_property
     def line_starts(self) -> list[int]:
-        """The place of the first character of every line."""
+        """The position of the first character of every line."""
         return [0, *(found.end() for found in re.finditer("\n", self.text))]
 
     def line(self, number: int) -> str:
@@ -67,9 +67,9 @@ class Span:
         return self.source.text[self.start : self.end]
 
     def show(self) -> str:
-        """Where it is, the line itself, and carets below the characters meant."""
+        """Return the place, the line, and carets below the characters."""
         line, column = self.line, self.column
-        # one character on the page for one of the source, so that the caret stays below its place
+        # one printed character for each character of the source, so that the carets are below their characters
         shown = "".join(c if c.isprintable() else " " if c == "\t" else "\N{REPLACEMENT CHARACTER}"
                         for c in self.source.line(line))
         first = column - 1
@@ -83,7 +83,12 @@ class Span:
 
 
 class LogicMPError(Exception):
-    """The input is wrong, or asks for more than can be done; the text says what to do next."""
+    """An error that the user can correct: wrong input, or a limit that is too low; the hint is what to do next.
+
+    Args:
+        message: the problem, with the wrong value.
+        hint: what to do next, shown last.
+    """
 
     def __init__(self, message: str, hint: str | None = None):
         super().__init__(message, hint)
@@ -98,12 +103,19 @@ class LogicMPError(Exception):
 
 
 class RuleError(LogicMPError):
-    """Something in a text is wrong, at a place that can be shown."""
+    """An error at a place in a text, which is shown.
+
+    Args:
+        message: the problem, with the wrong value.
+        span: the place in a text, shown below the message; None if there is none.
+        hint: what to do next, shown last.
+        also: the second place, if two places contradict each other.
+    """
 
     def __init__(self, message: str, span: Span | None, hint: str | None = None, also: Span | None = None):
         super().__init__(message, hint)
         self.span = span
-        # the second place, where two places contradict each other
+        # the second of two places that contradict each other
         self.also = also
         self.args = (message, span, hint, also)
 
@@ -112,15 +124,34 @@ class RuleError(LogicMPError):
 
 
 class CostError(RuleError):
-    """The rule is right, but what it asks for is over a limit; the numbers are in the message."""
+    """A rule is valid, but needs more than a limit allows; the numbers are in the message.
+
+    Args:
+        message: the cost and the limit, in numbers.
+        span: the rule that costs too much.
+        hint: what to do next, shown last.
+        also: the second place, if two places contradict each other.
+    """
+
+
+def similar(name: str, known: Collection[str]) -> str | None:
+    """The hint for a misspelt name: the nearest known one, if one is near."""
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {close[0]!r}?" if close else None
 
 
 def closest(name: str, known: Collection[str], what: str) -> str:
-    """The hint for a misspelt name: the nearest known one, or all of them."""
-    close = difflib.get_close_matches(name, known, n=1)
-    if close:
-        return f"did you mean {close[0]!r}?"
+    """The hint for a misspelt name: the nearest known one, or all of them.
+
+    >>> closest("gibs", ["exact", "gibbs"], "method"), closest("B", ["Anna"], "constant")
+    ("did you mean 'gibbs'?", 'declared constants: Anna')
+    """
+    hint = similar(name, known)
+    if hint is not None:
+        return hint
+    # only these are declared by the user
+    how = "declared" if what in ("predicate", "type", "constant", "label") else "available"
     if not known:
-        return f"no {what} is declared"
+        return f"no {what} is {how}"
     names = sorted(known)
-    return f"declared {what}s: {', '.join(names[:12])}{', ...' if len(names) > 12 else ''}"
+    return f"{how} {what}s: {', '.join(names[:12])}{', ...' if len(names) > 12 else ''}"

@@ -1,22 +1,31 @@
-"""Files, includes and folders: from a path to a theory.
+"""Read files with errors that help, and write them whole or not at all.
 
-Stage: files -> **parse**.
+Room: errors -> **files** -> every room that reads or writes.
 
-    Theory.from_file("smoking.mln")            an .mln file of Alchemy, Tuffy or pracmln
-    Theory.from_file("uw_cse/ai")              a folder of ExpressGNN with `predicates`, `rules` and `facts`
+    read_source(Path("smokers.mln"))                 cannot read 'smokers.mln': No such file or directory
+                                                     hint: did you mean 'smoker.mln'?
+    write_whole(Path("out.json"), text, "answers")   a reader sees the old file or the new one, never half of it
 """
 
 from __future__ import annotations
 
 import contextlib
+import difflib
 import os
+import stat
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .errors import LogicMPError, RuleError, Source, Span
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 def read_stdin(hint: str) -> Source:
+    """Return the text of the standard input."""
     try:
         return Source("<stdin>", sys.stdin.read())
     except UnicodeDecodeError as cause:
@@ -24,24 +33,79 @@ def read_stdin(hint: str) -> Source:
 
 
 def read_source(path: Path, span: Span | None = None) -> Source:
-    """The text of a file; an error names the file, the reason, and the line that asked for it."""
+    """Return the text of a file; an error names the file and the reason, and shows the line `span` that includes it."""
     try:
         data = path.read_bytes()
     except (OSError, ValueError) as cause:
-        reason = getattr(cause, "strerror", None) or str(cause)
-        raise RuleError(f"cannot read {str(path)!r}: {reason}", span, _similar(path)) from None
-    for encoding in ("utf-8-sig", "latin-1"):
-        try:
-            # universal newlines, by hand because the bytes may be latin-1
-            return Source(str(path), data.decode(encoding).replace("\r\n", "\n").replace("\r", "\n"))
-        except UnicodeDecodeError:
-            continue
-    raise AssertionError("latin-1 decodes every byte")
+        raise RuleError(f"cannot read {str(path)!r}: {_reason(cause)}", span, _similar(path)) from None
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        # latin-1 decodes every byte
+        text = data.decode("latin-1")
+    # universal newlines, as `open` in text mode reads them
+    return Source(str(path), text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def write_whole(path: Path, data: bytes | str, what: str = "", hint: str | None = None) -> None:
+    """Write a file whole or not at all; `what` and `hint` are for the error.
+
+    The data goes to a temporary file in the same folder, which then replaces the old file. A killed process leaves the
+    old file as it was, two writers cannot mix their data, and a replaced file keeps its permissions.
+    """
+    raw = data.encode() if isinstance(data, str) else data
+    temporary = None
+    try:
+        if path.exists() and not path.is_file():
+            # a device or a pipe, such as /dev/stdout, is written to; replacing it would remove it
+            path.write_bytes(raw)
+            return
+        # a link stays a link: the file that it points to is replaced
+        target = Path(os.path.realpath(path))
+        temporary = target.with_name(f"{target.name}.{os.urandom(4).hex()}.part")
+        with temporary.open("xb") as file:
+            file.write(raw)
+            file.flush()
+            # without this, a power failure after the renaming can leave an empty file
+            os.fsync(file.fileno())
+        if target.exists():
+            temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+        temporary.replace(target)
+    except (OSError, ValueError) as cause:
+        place = f"{what} to {str(path)!r}" if what else repr(str(path))
+        raise LogicMPError(f"cannot write {place}: {_reason(cause)}", hint) from None
+    finally:
+        if temporary is not None:
+            with contextlib.suppress(OSError, ValueError):
+                temporary.unlink()
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str], what: str) -> None:
+    """Write tensors and metadata to one safetensors file, whole or not at all."""
+    # imports torch, which the owner of a tensor has imported before
+    from safetensors.torch import save
+
+    write_whole(path, save(dict(tensors), dict(metadata)), what)
+
+
+def load_tensors(path: Path, what: str, hint: str | None = None) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Return the tensors and the metadata of a safetensors file."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(str(path), "pt") as file:
+            # the file itself cannot be iterated
+            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
+    except (OSError, ValueError, SafetensorError) as cause:
+        raise LogicMPError(f"cannot read {what} from {str(path)!r}: {cause}", hint) from None
+
+
+def _reason(cause: OSError | ValueError) -> str:
+    return getattr(cause, "strerror", None) or str(cause)
 
 
 def _similar(path: Path) -> str | None:
-    import difflib
-
+    """The hint for a missing file: a file with a similar name, or the folder that is missing too."""
     folder = path.parent
     if not os.path.isdir(folder):
         return f"there is no folder {str(folder)!r}"
@@ -50,16 +114,3 @@ def _similar(path: Path) -> str | None:
     except OSError:
         return None
     return f"did you mean {str(folder / close[0])!r}?" if close else None
-
-
-def write_whole(path: Path, data: bytes | str, what: str = "") -> None:
-    """Write a file whole or not at all: under another name first, then renamed; errors say `what` it is."""
-    temporary = path.with_name(path.name + ".part")
-    try:
-        temporary.write_bytes(data.encode() if isinstance(data, str) else data)
-        temporary.replace(path)
-    except OSError as cause:
-        raise LogicMPError(f"cannot write {what and what + ' to '}{str(path)!r}: {cause.strerror or cause}") from None
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()

@@ -1,6 +1,6 @@
 """The layer: rules in, corrected and differentiable predictions out.
 
-Stage: execute -> **layer** -> infer.  Paper: Algorithm 1, Eq. 2.
+Room: execute -> **layer** -> inference, learning, constrain.  Paper: Algorithm 1, Eq. 2.
 
     layer = LogicMP("2 C(a,b) ^ C(b,c) => C(a,c)")
     logits = layer(logits)                          # [batch, n, n] in, [batch, n, n] out
@@ -8,38 +8,47 @@ Stage: execute -> **layer** -> infer.  Paper: Algorithm 1, Eq. 2.
 
 from __future__ import annotations
 
-import contextlib
+import itertools
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import partial
+from operator import index
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
+from weakref import WeakValueDictionary
 
 import torch
 from torch import Tensor, nn
 
 from .errors import LogicMPError
-from .execute.dense import DenseExecutor
-from .execute.explain import Push, find_atom, strongest
+from .execute.dense import DenseExecutor, build_executor
+from .execute.explain import Push, find_atom, push_of_each_rule, strongest
 from .execute.inputs import Inputs, read_inputs
-from .execute.marginals import as_given, marginals, one_per_variable, unary_and_entropy
-from .execute.receive import subtract
-from .execute.recompute import Recompute
-from .execute.state import State, is_tracing
+from .execute.mean_field import Iteration, Run, Watch, initial_weights
+from .execute.schedule import Schedule
 from .files import write_whole
 from .normalize.build import SEMANTICS, normalize_theory
 from .parse.load import parse_theory
 from .parse.theory import Theory
-from .plan.build import MAX_ELEMENTS, build_plan
+from .plan.build import MAX_ELEMENTS
 
 # how many plans a layer keeps
 MAX_PLANS = 256
+# layers by number: torch.compile passes numbers, not layers, to the function that plans while it traces
+_LAYERS: WeakValueDictionary[int, LogicMP] = WeakValueDictionary()
+_numbers = itertools.count()
+
+# one tensor for the only predicate without evidence, or a tensor for each predicate
+Logits = Tensor | Mapping[str, Tensor]
+# by predicate; by type, or one tensor for the only type
+Evidence = Mapping[str, Tensor]
+Mask = Tensor | Mapping[str, Tensor]
 
 
 @dataclass(frozen=True)
 class Trace:
-    """What happened in a run, one entry for the start and one for each iteration."""
+    """The course of a run: one entry for the start and one for each iteration."""
 
     marginals: list[dict[str, Tensor]]
     # [iterations + 1, batch...]
@@ -50,21 +59,30 @@ class Trace:
 
 
 @dataclass(frozen=True)
-class Step:
-    """One iteration of a run; number 0 is the start. ELBO and violations are computed when they are asked for."""
+class Options:
+    """Everything a layer is made from besides its rules; saved with it."""
 
-    number: int
-    # by predicate, and the log-odds they come from, [1, ...] where there is no batch
-    marginals: dict[str, Tensor]
-    logits: dict[str, Tensor]
-    # [batch...]
-    elbo: Callable[[], Tensor]
-    # [batch..., rules]
-    violations: Callable[[], Tensor]
+    iterations: int = 5
+    damping: float = 0.0
+    tolerance: float = 0.0
+    learn_weights: bool = True
+    semantics: str = "exact"
+    reduce: str = "sum"
+    hard_weight: float = 10.0
+    positive_weights: bool = False
+    sizes: dict[str, int] = field(default_factory=dict)
+    max_elements: int = MAX_ELEMENTS
 
+    def __post_init__(self) -> None:
+        for name, value, known in (("semantics", self.semantics, SEMANTICS), ("reduce", self.reduce, ("sum", "mean"))):
+            if value not in known:
+                raise LogicMPError(f"unknown {name} {value!r}", f"available: {', '.join(known)}")
+        # checks its own values
+        _ = self.schedule
 
-# sees every iteration of a run, and stops it by returning True
-Watch = Callable[[Step], bool | None]
+    @property
+    def schedule(self) -> Schedule:
+        return Schedule(self.iterations, self.damping, tolerance=self.tolerance)
 
 
 class LogicMP(nn.Module):
@@ -79,17 +97,20 @@ class LogicMP(nn.Module):
         returns:      the same keys and shapes, logits again
 
     Args:
-        theory: rules as text, or a `Theory`. One line without declarations will do.
-        iterations: mean-field updates.
-        damping: how much of the old logits stays in each update, 0 to below 1.
-        tolerance: stop early when no marginal moves by more than this; 0 runs all iterations.
+        theory: rules as text, or a `Theory`. One line without declarations is enough.
+        iterations: mean-field updates per call, at least 0.
+        damping: share of the previous log-odds kept in each update, 0 to below 1.
+        tolerance: stop early when no marginal changes by more than this; 0 runs all iterations.
         learn_weights: whether the weights of soft rules are trained.
-        semantics: "exact", "paper" or "alchemy"; see docs/language.md.
+        semantics: "exact" (counts of true groundings), "paper" (Eq. 4-5 as printed) or "alchemy" (a formula's weight
+            is divided over its clauses).
         reduce: "sum", or "mean" to divide a rule's weight by its groundings per atom, for inputs of different size.
-        hard_weight: the weight a hard rule acts with here.
+        hard_weight: finite weight that stands in for a hard rule (mean field needs one).
         positive_weights: keep learned weights above zero.
-        sizes: how many constants a type has, where rules with `+x` need to know before the first call.
-        dtype: of the weights, torch's default if none is given.
+        sizes: number of entities by type. Rules with `+x` need it; with all sizes known the layer plans when it is
+            made, and a rule that costs too much fails there.
+        max_elements: largest tensor that a plan may create; larger ones are sliced, or the rule is rejected.
+        dtype: of the weights; torch's default dtype by default.
     """
 
     def __init__(self, theory: Theory | str, iterations: int = 5, damping: float = 0.0, tolerance: float = 0.0,
@@ -97,48 +118,38 @@ class LogicMP(nn.Module):
                  positive_weights: bool = False, sizes: Mapping[str, int] | None = None,
                  max_elements: int = MAX_ELEMENTS, dtype: torch.dtype | None = None):
         super().__init__()
-        if semantics not in SEMANTICS:
-            raise LogicMPError(f"unknown semantics {semantics!r}", f"known: {', '.join(SEMANTICS)}")
-        if reduce not in ("sum", "mean"):
-            raise LogicMPError(f"unknown reduce {reduce!r}", "known: sum, mean")
-        if not isinstance(iterations, int) or iterations < 0 or not 0 <= damping < 1 or tolerance < 0:
-            raise LogicMPError(f"iterations={iterations}, damping={damping}, tolerance={tolerance} cannot be",
-                               "iterations is a whole number, it and tolerance are at least 0, damping is from 0 to "
-                               "below 1")
         self.theory = parse_theory(theory) if isinstance(theory, str) else theory
-        self.options: dict[str, Any] = {
-            "iterations": iterations, "damping": damping, "tolerance": tolerance, "learn_weights": learn_weights,
-            "semantics": semantics, "reduce": reduce, "hard_weight": hard_weight, "positive_weights": positive_weights,
-            "sizes": dict(sizes or {}), "max_elements": max_elements}
-        # plans by sizes and observed predicates, each made in the first call that needs it and used for all sizes near
-        # its own, unless it depends on them
-        self._executors: dict[Any, DenseExecutor] = {}
-        known = self.theory.with_sizes(sizes or {})
+        self.options = Options(iterations, damping, tolerance, learn_weights, semantics, reduce, hard_weight,
+                               positive_weights, dict(sizes or {}), max_elements)
+        known = self.theory.with_sizes(self.options.sizes)
         self.raw_weights = nn.ParameterList()
-        for rule in self.theory.rules:
-            value = hard_weight if rule.is_hard else 1.0 if rule.weight is None else rule.weight
-            shape = [known[rule.variables[name]] for name in rule.per_constant]
-            if 0 in shape:
-                raise LogicMPError(f"the rule '{rule}' has one weight per constant, and the constants are not known",
-                                   "declare them in the theory, or give sizes")
-            weight = torch.full(shape, float(value), dtype=dtype)
+        weights = initial_weights(self.theory, known, hard_weight, dtype)
+        for rule, weight in zip(self.theory.rules, weights, strict=True):
             if positive_weights and not rule.is_hard:
-                if value <= 0:
-                    raise LogicMPError(f"the rule '{rule}' has weight {value:g}, but positive_weights is set")
+                if not (weight > 0).all():
+                    raise LogicMPError(f"the rule '{rule}' has weight {rule.weight:g}, but positive_weights is set")
                 weight = torch.log(torch.expm1(weight))
             self.raw_weights.append(nn.Parameter(weight, requires_grad=learn_weights and not rule.is_hard))
+        # by sizes and observed predicates; a plan serves all sizes near its own, unless it depends on them
+        self._executors: dict[Any, DenseExecutor] = {}
+        self._register()
+        if all(t.closed or t.name in self.options.sizes for t in self.theory.types):
+            self.executor(known, [p.name for p in self.theory.predicates if p.closed_world])
 
     # weights and plans
 
     @property
     def weights(self) -> list[Tensor]:
         """The weight of each rule, as it acts; a tensor for a rule with one weight per constant."""
-        positive = self.options["positive_weights"]
-        return [nn.functional.softplus(raw) if positive and not rule.is_hard else raw
+        return [nn.functional.softplus(raw) if self.options.positive_weights and not rule.is_hard else raw
                 for raw, rule in zip(self.raw_weights, self.theory.rules, strict=True)]
 
     def executor(self, sizes: Mapping[str, int], observed: Sequence[str] = ()) -> DenseExecutor:
-        """The plan for given sizes and observed predicates, made when first needed."""
+        """The plan for given sizes and observed predicates, ready to run; planned when first needed."""
+        if torch.compiler.is_dynamo_compiling():
+            # planning cannot be traced: it runs now, and the trace finds its result below
+            sizes = {name: index(size) for name, size in sizes.items()}
+            _plan_while_tracing(self._number, tuple(sizes.items()), tuple(observed))
         # under export a size is a symbol: the plan is made for the example's size and runs at any
         is_open = any(isinstance(size, torch.SymInt) for size in sizes.values())
         sizes = {name: size.node.hint if isinstance(size, torch.SymInt) else size for name, size in sizes.items()}
@@ -146,218 +157,120 @@ class LogicMP(nn.Module):
                     for which, f in (("at", int), ("near", _about)))
         executor = self._executors.get(near) or self._executors.get(at)
         if executor is None:
-            form = normalize_theory(self.theory, self.options["semantics"], sizes)
-            plan = build_plan(form, sizes, observed, self.options["max_elements"])
-            executor = DenseExecutor(plan, self.theory)
+            executor = build_executor(self.theory, sizes, observed, self.options.semantics, self.options.max_elements)
             # how messages are averaged depends on which type is the largest
-            is_sized = plan.is_sized or self.options["reduce"] == "mean"
+            is_sized = executor.plan.is_sized or self.options.reduce == "mean"
             if len(self._executors) >= MAX_PLANS:
                 del self._executors[next(iter(self._executors))]
             self._executors[at if is_sized else near] = executor
         if is_open and executor.plan.is_sized:
             raise LogicMPError("the plan of these rules depends on the sizes: they cannot be left open in an export",
-                               "export with fixed sizes, or raise max_elements if values were cut into pieces")
+                               "export with fixed sizes, or raise max_elements if values were sliced")
         return executor
 
-    def _state(self, inputs: Inputs, executor: DenseExecutor, q: Mapping[str, Tensor]) -> State:
-        state = State({**q, **inputs.observed}, [], inputs.sizes, inputs.masks)
-        weights = []
-        for weight, rule in zip(self.weights, executor.plan.rules, strict=True):
-            weight = weight.to(inputs.like.dtype)
-            if rule.n_weight_axes:
-                weight = weight.unsqueeze(0)
-            if self.options["reduce"] == "mean":
-                counted = _product(executor.count(axis, state) for ranges in rule.groundings[:1] for axis in ranges)
-                per_atom = counted / _product(executor.count(axis, state) for axis in rule.spread)
-                # an atom below a quantifier stands in less than one grounding of its own: nothing to divide
-                if isinstance(per_atom, Tensor):
-                    per_atom = per_atom.clamp_min(1.0).reshape(-1, *[1] * rule.n_weight_axes)
-                else:
-                    per_atom = max(per_atom, 1.0)
-                weight = weight / per_atom
-            weights.append(weight)
-        state.weights = weights
-        return state
+    def _run(self, inputs: Inputs) -> Run:
+        return Run(self.executor(inputs.sizes, tuple(inputs.observed)), inputs, self.weights, self.options.reduce)
 
     # inference
 
-    def forward(self, unary: Tensor | Mapping[str, Tensor], evidence: Mapping[str, Tensor] | None = None,
-                mask: Tensor | Mapping[str, Tensor] | None = None) -> Any:
+    @overload
+    def forward(self, unary: Tensor, evidence: Evidence | None = None, mask: Mask | None = None) -> Tensor: ...
+
+    @overload
+    def forward(self, unary: Mapping[str, Tensor], evidence: Evidence | None = None,
+                mask: Mask | None = None) -> dict[str, Tensor]: ...
+
+    def forward(self, unary: Logits, evidence: Evidence | None = None,
+                mask: Mask | None = None) -> Tensor | dict[str, Tensor]:
         """Correct log-odds by the rules.
 
         Args:
             unary: log-odds or logits by predicate; one tensor if only one predicate has no evidence. A predicate
                 without unary and evidence starts undecided.
-            evidence: by predicate, a bool tensor (all atoms observed) or a float one with 1, 0, and NaN for unknown.
+            evidence: by predicate, a bool tensor (all atoms observed) or a float one with 1, 0, and NaN for unobserved.
             mask: which entities exist, by type, [batch..., n]; one tensor if there is only one type.
 
         Returns:
             A tensor for a tensor, a dict for a dict, of the shapes that came in.
         """
         inputs = read_inputs(self.theory, unary, evidence, mask)
-        logits = self._iterate(inputs)
+        run = self._run(inputs)
+        logits = run.iterate(self.options.schedule)
         if isinstance(unary, Tensor):
-            return self._output(inputs, logits, next(n for n in inputs.unary if n not in inputs.observed), unary)
-        return {name: self._output(inputs, logits, name, tensor) for name, tensor in unary.items()}
+            return run.output(logits, next(n for n in inputs.unary if n not in inputs.observed), unary.shape)
+        return {name: run.output(logits, name, tensor.shape) for name, tensor in unary.items()}
 
-    def run(self, unary: Tensor | Mapping[str, Tensor], evidence: Mapping[str, Tensor] | None = None,
-            mask: Tensor | Mapping[str, Tensor] | None = None, start: Mapping[str, Tensor] | None = None,
-            watch: Watch | None = None) -> dict[str, Tensor]:
-        """Run as `forward` does, in view of the caller; returns the logits of every predicate that is not observed.
+    @overload
+    def __call__(self, unary: Tensor, evidence: Evidence | None = None, mask: Mask | None = None) -> Tensor: ...
+
+    @overload
+    def __call__(self, unary: Mapping[str, Tensor], evidence: Evidence | None = None,
+                 mask: Mask | None = None) -> dict[str, Tensor]: ...
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        """Call `forward`, with its hooks."""
+        return super().__call__(*args, **options)
+
+    def run(self, unary: Logits, evidence: Evidence | None = None, mask: Mask | None = None,
+            start: Mapping[str, Tensor] | None = None, watch: Watch | None = None) -> dict[str, Tensor]:
+        """Like `forward`, but call `watch` after every iteration; returns the logits of every unobserved predicate.
 
         Args:
+            unary, evidence, mask: as for `forward`.
             start: logits to start from instead of `unary`, by predicate.
             watch: called with every iteration; the run ends when it returns True.
         """
-        inputs = read_inputs(self.theory, unary, evidence, mask)
+        run = self._run(read_inputs(self.theory, unary, evidence, mask))
         first = None if start is None else read_inputs(self.theory, start, evidence, mask).unary
-        logits = self._iterate(inputs, watch, first)
-        return {name: self._output(inputs, logits, name, tensor) for name, tensor in inputs.unary.items()}
+        return run.outputs(run.iterate(self.options.schedule, first, watch))
 
-    def _step(self, inputs: Inputs, number: int, q: dict[str, Tensor], logits: dict[str, Tensor]) -> Step:
-        shape = (*inputs.batch, len(self.theory.rules))
-        return Step(number, q, logits, lambda: self._elbo(inputs, q).reshape(inputs.batch),
-                    lambda: self._counts(inputs, q).reshape(shape))
-
-    def _iterate(self, inputs: Inputs, watch: Watch | None = None,
-                 start: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
-        """Algorithm 1: update all marginals at once, `iterations` times."""
-        executor = self.executor(inputs.sizes, tuple(inputs.observed))
-        base = self._prepared(inputs.unary)
-        logits = base if start is None else self._prepared(start)
-        constants = None
-        q: dict[str, Tensor] = {}
-        recompute = self._recompute(inputs, base)
-        state = self._state(inputs, executor, base)
-        with contextlib.nullcontext() if recompute is None else recompute.hooks():
-            for number in range(self.options["iterations"]):
-                before, q = q, self._all_marginals(inputs, logits)
-                if watch is not None and watch(self._step(inputs, number, q, logits)):
-                    break
-                if before and self._has_settled(before, q):
-                    break
-                if recompute is not None:
-                    state.iteration = recompute.iteration(q, partial(self._remake, inputs, base, state.updates))
-                state.q, state.updates = {**q, **inputs.observed}, {}
-                constants = executor.constants(state) if constants is None else constants
-                # without damping nothing needs the old logits: their memory goes before the new ones come
-                old, logits = (logits if self.options["damping"] else {}), base
-                logits = executor.subtract_messages(base, state, constants)
-                logits = {name: torch.lerp(x, old[name], self.options["damping"]) if old else x
-                          for name, x in logits.items()}
-            else:
-                if watch is not None:
-                    q = self._all_marginals(inputs, logits)
-                    watch(self._step(inputs, self.options["iterations"], q, logits))
-        if recompute is not None:
-            recompute.finish()
-        return logits
-
-    def _all_marginals(self, inputs: Inputs, logits: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        return {name: marginals(inputs, self.theory.predicate[name], tensor) for name, tensor in logits.items()}
-
-    def _prepared(self, unary: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        return {name: one_per_variable(self.theory.predicate[name], tensor) for name, tensor in unary.items()}
-
-    def _output(self, inputs: Inputs, logits: Mapping[str, Tensor], name: str, given: Tensor) -> Tensor:
-        return as_given(inputs, self.theory.predicate[name], logits, given.shape)
-
-    def _has_settled(self, before: Mapping[str, Tensor], q: Mapping[str, Tensor]) -> bool:
-        """Whether no marginal moved by more than the tolerance."""
-        if not self.options["tolerance"] or is_tracing():
-            return False
-        moved = [float((q[name] - before[name]).detach().abs().max()) for name in q if q[name].numel()]
-        return bool(max(moved, default=0.0) < self.options["tolerance"])
-
-    def _recompute(self, inputs: Inputs, base: Mapping[str, Tensor]) -> Recompute | None:
-        """In training, keep less for the backward pass; not where logits depend on those of the iteration before."""
-        needs_grad = torch.is_grad_enabled() and any(t.requires_grad for t in (*base.values(), *self.raw_weights))
-        if not needs_grad or self.options["damping"] or is_tracing():
-            return None
-        return Recompute([*base.values(), *inputs.evidence.values(), *inputs.masks.values(), *self.raw_weights])
-
-    def _remake(self, inputs: Inputs, base: Mapping[str, Tensor], updates: Mapping[str, Any], name: str) -> Tensor:
-        """The marginals an iteration started with, from what its logits were made of."""
-        logits = base[name].detach()
-        for total, weight in updates.get(name, ()):
-            logits = subtract(logits, total, weight)
-        return marginals(inputs, self.theory.predicate[name], logits)
-
-    # what the same plan gives besides
-
-    def trace(self, unary: Tensor | Mapping[str, Tensor], evidence: Mapping[str, Tensor] | None = None,
-              mask: Tensor | Mapping[str, Tensor] | None = None) -> Trace:
-        """Run as `forward` does, and keep marginals, ELBO and expected violations of every iteration."""
+    def trace(self, unary: Logits, evidence: Evidence | None = None, mask: Mask | None = None) -> Trace:
+        """Like `forward`, but return marginals, bound and expected violations of every iteration."""
         inputs = read_inputs(self.theory, unary, evidence, mask)
-        seen: list[Step] = []
-        logits = self._iterate(inputs, seen.append)
-        shaped = [{name: q.reshape((*inputs.batch, *q.shape[1:])) for name, q in step.marginals.items()}
-                  for step in seen]
-        return Trace(shaped, torch.stack([step.elbo() for step in seen]),
-                     torch.stack([step.violations() for step in seen]),
+        seen: list[Iteration] = []
+        logits = self._run(inputs).iterate(self.options.schedule, watch=seen.append)
+        shaped = [{name: q.reshape((*inputs.batch, *q.shape[1:])) for name, q in iteration.marginals.items()}
+                  for iteration in seen]
+        return Trace(shaped, torch.stack([iteration.elbo() for iteration in seen]),
+                     torch.stack([iteration.violations() for iteration in seen]),
                      {name: tensor.reshape((*inputs.batch, *tensor.shape[1:])) for name, tensor in logits.items()})
 
-    def violations(self, logits: Tensor | Mapping[str, Tensor], evidence: Mapping[str, Tensor] | None = None,
-                   mask: Tensor | Mapping[str, Tensor] | None = None) -> Tensor:
+    def violations(self, logits: Logits, evidence: Evidence | None = None, mask: Mask | None = None) -> Tensor:
         """The expected number of violated groundings of each rule, [batch..., rules]."""
-        inputs = read_inputs(self.theory, logits, evidence, mask)
-        return self._counts(inputs, self._independent(inputs)).reshape(*inputs.batch, len(self.theory.rules))
+        run = self._run(read_inputs(self.theory, logits, evidence, mask))
+        return run.counts(run.marginals()).reshape(*run.inputs.batch, len(self.theory.rules))
 
-    def theory_loss(self, logits: Tensor | Mapping[str, Tensor], evidence: Mapping[str, Tensor] | None = None,
-                    mask: Tensor | Mapping[str, Tensor] | None = None) -> Tensor:
-        """The weighted expected violations, [batch...]: the paper's SLrelax, a loss for the network below."""
-        inputs = read_inputs(self.theory, logits, evidence, mask)
-        return self._counts(inputs, self._independent(inputs), weighted=True).sum(-1).reshape(inputs.batch)
+    def theory_loss(self, logits: Logits, evidence: Evidence | None = None, mask: Mask | None = None) -> Tensor:
+        """The weighted expected violations, [batch...]: the paper's SLrelax, a loss for the model below."""
+        run = self._run(read_inputs(self.theory, logits, evidence, mask))
+        return run.counts(run.marginals(), weighted=True).sum(-1).reshape(run.inputs.batch)
 
-    def elbo(self, unary: Tensor | Mapping[str, Tensor], logits: Tensor | Mapping[str, Tensor],
-             evidence: Mapping[str, Tensor] | None = None, mask: Tensor | Mapping[str, Tensor] | None = None) -> Tensor:
-        """The lower bound of log Z that mean field climbs, at the marginals given by `logits`, [batch...]."""
-        inputs = read_inputs(self.theory, unary, evidence, mask)
-        at = read_inputs(self.theory, logits, evidence, mask)
-        return self._elbo(inputs, self._independent(at)).reshape(inputs.batch)
+    def elbo(self, unary: Logits, logits: Logits, evidence: Evidence | None = None, mask: Mask | None = None) -> Tensor:
+        """The lower bound of log Z that mean field maximizes, at the marginals given by `logits`, [batch...]."""
+        run = self._run(read_inputs(self.theory, unary, evidence, mask))
+        at = self._run(read_inputs(self.theory, logits, evidence, mask))
+        return run.elbo(at.marginals()).reshape(run.inputs.batch)
 
-    def explain(self, atom: str, unary: Tensor | Mapping[str, Tensor], evidence: Mapping[str, Tensor] | None = None,
-                mask: Tensor | Mapping[str, Tensor] | None = None, item: int = 0) -> list[Push]:
+    def explain(self, atom: str, unary: Logits, evidence: Evidence | None = None, mask: Mask | None = None,
+                item: int = 0) -> list[Push]:
         """Which rules pushed an atom of one batch item, and by how much, strongest first.
 
         The amounts are what the rules add to the atom's log-odds at the marginals where the run ended: `unary` plus
-        their sum is the next update. `push.groundings()` says which groundings it came from.
+        their sum is the next update. `push.groundings()` lists the groundings with the largest amounts.
         """
         inputs = read_inputs(self.theory, unary, evidence, mask)
         found = find_atom(atom, self.theory, inputs.sizes)
         with torch.no_grad():
-            seen: list[Step] = []
-            self._iterate(inputs, seen.append)
-            executor = self.executor(inputs.sizes, tuple(inputs.observed))
-            state = self._state(inputs, executor, seen[-1].marginals)
-            form = normalize_theory(self.theory, self.options["semantics"], inputs.sizes)
-            zeros = {found.predicate: torch.zeros_like(state.q[found.predicate])}
-            weights, q = [w.detach() for w in state.weights], {name: tensor[item] for name, tensor in state.q.items()}
-            pushes, place = [], (item, *found.place)
-            for f, normal in enumerate(form.rules):
-                state.weights = [w if k == f else torch.zeros_like(w) for k, w in enumerate(weights)]
-                update = executor.subtract_messages(zeros, state, executor.constants(state))[found.predicate]
-                weight = weights[f][item if weights[f].shape[0] > 1 else 0] if weights[f].dim() else weights[f]
-                pushes.append(Push(str(normal.rule), float(update[place]),
-                                   partial(strongest, normal, weight, found, q, inputs.sizes, self.theory)))
+            run = self._run(inputs)
+            q = run.marginals(run.iterate(self.options.schedule))
+            rules = normalize_theory(self.theory, self.options.semantics, inputs.sizes).rules
+            amounts = push_of_each_rule(run, q, found, item)
+            all_q = {name: tensor[item] for name, tensor in {**q, **inputs.observed}.items()}
+            weights = [w.detach()[item if w.shape[0] > 1 else 0] if w.dim() else w.detach() for w in run.call.weights]
+            pushes = [Push(str(normal.rule), amount, partial(strongest, normal, weight, found, all_q, inputs.sizes,
+                                                             self.theory))
+                      for normal, weight, amount in zip(rules, weights, amounts, strict=True)]
         return sorted(pushes, key=lambda push: -abs(push.amount))
-
-    def _independent(self, inputs: Inputs) -> dict[str, Tensor]:
-        return self._all_marginals(inputs, self._prepared(inputs.unary))
-
-    def _counts(self, inputs: Inputs, q: Mapping[str, Tensor], weighted: bool = False) -> Tensor:
-        executor = self.executor(inputs.sizes, tuple(inputs.observed))
-        return executor.counts(self._state(inputs, executor, q), weighted)
-
-    def _elbo(self, inputs: Inputs, q: Mapping[str, Tensor]) -> Tensor:
-        executor = self.executor(inputs.sizes, tuple(inputs.observed))
-        state = self._state(inputs, executor, q)
-        total = -executor.counts(state, weighted=True).sum(-1)
-        for f, rule in enumerate(executor.plan.rules):
-            total = total + executor.weighted_groundings(f, state) / rule.n_clauses
-        for name, unary in self._prepared(inputs.unary).items():
-            total = total + unary_and_entropy(inputs, self.theory.predicate[name], unary, q[name])
-        return total
 
     # saving
 
@@ -377,7 +290,7 @@ class LogicMP(nn.Module):
 
         write_whole(Path(path), save(
             {k: v for k, v in self.state_dict().items() if not k.endswith("_extra_state")},
-            {"theory": str(self.theory), "options": json.dumps(self.options)}), "a layer")
+            {"theory": str(self.theory), "options": json.dumps(asdict(self.options))}), "a layer")
 
     @staticmethod
     def load(path: str | Path) -> LogicMP:
@@ -391,7 +304,7 @@ class LogicMP(nn.Module):
         except (OSError, SafetensorError) as cause:
             raise LogicMPError(f"cannot read a layer from {str(path)!r}: {cause}") from None
         if "theory" not in metadata:
-            raise LogicMPError(f"{str(path)!r} is not a saved layer: it holds no theory")
+            raise LogicMPError(f"{str(path)!r} is not a saved layer: it contains no theory")
         try:
             layer = LogicMP(metadata["theory"], **json.loads(metadata["options"]))
         except (KeyError, TypeError, ValueError) as cause:
@@ -405,26 +318,33 @@ class LogicMP(nn.Module):
         layer.load_state_dict(weights, strict=False, assign=True)
         return layer
 
+    def _register(self) -> None:
+        self._number = next(_numbers)
+        _LAYERS[self._number] = self
+
     def __getstate__(self) -> dict[str, Any]:
         # plans are made again when needed
         return {**self.__dict__, "_executors": {}}
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        self._register()
+
     def extra_repr(self) -> str:
-        return f"{len(self.theory.rules)} rules, iterations={self.options['iterations']}"
+        return f"{len(self.theory.rules)} rules, iterations={self.options.iterations}"
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _plan_while_tracing(number: int, sizes: tuple[tuple[str, int], ...], observed: tuple[str, ...]) -> bool:
+    _LAYERS[number].executor(dict(sizes), observed)
+    return True
 
 
 def _about(size: int) -> int:
-    """A size with its four leading bits: what is best for it is good for all that have the same.
+    """A size with its four leading bits: the best plan for it is good for all sizes that share them.
 
     >>> [_about(size) for size in (15, 16, 17, 18, 512, 575, 576)]
     [15, 16, 16, 18, 512, 512, 576]
     """
     shift = max(0, size.bit_length() - 4)
     return size >> shift << shift
-
-
-def _product(values: Any) -> Any:
-    result: Any = 1.0
-    for value in values:
-        result = result * value
-    return result

@@ -24,8 +24,10 @@ VARIANTS = [{"rule_out": rule_out, "parallel": parallel} for rule_out in (True, 
 class TestSequential(MethodBattery):
     method, tolerance = "mean-field-sequential", 1e-5
 
-    def infer(self, theory: str, evidence: str = "", query: Any = None, seed: int = 0, **options: Any) -> Marginals:
-        return infer(theory, evidence, query, MeanFieldSequential.make({**self.options, **options}), seed=seed)
+    def infer(self, theory: str, evidence: str = "", query: Any = None, seed: int = 0, max_seconds: float | None = None,
+              **options: Any) -> Marginals:
+        return infer(theory, evidence, query, MeanFieldSequential.make({**self.options, **options}), seed=seed,
+                     max_seconds=max_seconds)
 
 
 class TestParallel(TestSequential):
@@ -73,5 +75,5 @@ def test_without_numba_the_sequential_loop_says_what_to_install(monkeypatch: pyt
 
     monkeypatch.setitem(sys.modules, "numba", None)
     sequential._compiled.cache_clear()
-    with pytest.raises(LogicMPError, match="parallel=False needs numba, which is not installed"):
+    with pytest.raises(LogicMPError, match=r'pip install "logicmp\[sampling\]"; or use parallel=True'):
         infer("p = {A}\nS(p)\n1 S(x)", query="S", method=MeanFieldSequential())

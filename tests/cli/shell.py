@@ -1,4 +1,4 @@
-"""The program as a user meets it: run in a folder of its own, with what it prints where and how it ends."""
+"""Run the program in a folder of its own; get its output, its messages and its exit status."""
 
 from __future__ import annotations
 
@@ -9,6 +9,17 @@ from typing import NamedTuple
 import pytest
 
 from logicmp.cli.app import main
+
+SMOKING = """\
+person = {Anna, Bob}
+Smokes(person)
+Friends(person, person)
+Cancer(person)
+Rain
+
+1.5 Smokes(x) ^ Friends(x, y) => Smokes(y)
+Smokes(x) <=> Cancer(x).
+"""
 
 
 class Ended(NamedTuple):

@@ -1,15 +1,16 @@
-"""`logicmp infer` as a user meets it."""
+"""`logicmp infer`: answers on stdout, messages on stderr, and its errors."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from shell import Shell
+from shell import Ended, Shell
 
 MODEL = """\
 person = {Anna, Bob, Carl}
@@ -54,7 +55,7 @@ def test_quiet_says_nothing_but_the_answers(shell: Shell) -> None:
 
 def test_json_has_what_the_numbers_mean(shell: Shell) -> None:
     found = json.loads(shell(*QUERY, "--format", "json", "-m", "exact", "--check").out)
-    assert found["method"] == "exact"
+    assert (found["method"], found["status"]) == ("exact", "exact")
     assert found["closed_world"] == {"Friends": "it has facts"}
     assert found["marginals"][0] == {"atom": "Smokes(Anna)", "probability": 1.0, "log_odds": None, "decided": True}
     assert found["marginals"][1]["log_odds"] == pytest.approx(np.log(0.518465 / 0.481535), abs=1e-5)
@@ -88,7 +89,7 @@ def test_worlds_are_chosen_by_flag_and_printed(shell: Shell) -> None:
     err = shell(*QUERY, "--world", "open").err
     assert "closed world: none\nopen world:   Smokes, Cancer, Friends\n" in err
     err = shell(*QUERY, "-cw", "Smokes", "-ow", "Friends").err
-    assert "closed world: Smokes (as asked)\nopen world:   Cancer, Friends\n" in err
+    assert "closed world: Smokes (as requested)\nopen world:   Cancer, Friends\n" in err
 
 
 def test_semantics_make_a_difference_where_a_formula_has_clauses(shell: Shell) -> None:
@@ -120,6 +121,12 @@ def test_any_option_of_a_method_can_be_set(shell: Shell) -> None:
     assert shell(*QUERY, *words).out == shell(*QUERY, "-m", "mean-field", "--iterations", "3", "--quiet").out
 
 
+@pytest.mark.parametrize("words", [["--max-seconds", "0"], ["--set", "max_seconds=0"]])
+def test_a_time_limit_is_of_the_whole_command(shell: Shell, words: list[str]) -> None:
+    assert json.loads(shell(*QUERY, "-m", "bp", "--format", "json", *words).out)["status"] == "time"
+    assert "error: 0 of " in shell(*QUERY, "-m", "bp", "--check", *words).err
+
+
 def test_check_says_how_far_mean_field_is_off(shell: Shell) -> None:
     err = shell(*QUERY, "--check").err
     assert "check: mean field is off by 0.0" in err
@@ -136,7 +143,7 @@ def test_the_help_names_every_method(shell: Shell) -> None:
 
 def test_unweighted_rules_are_pointed_out(shell: Shell) -> None:
     shell.write("bare.mln", "p = {A}\nS(p)\nT(p)\nS(x) => T(x)")
-    assert "1 rule without a weight: taken as 1 (logicmp learn finds weights)\n" in shell(
+    assert "1 rule without a weight: using 1 (logicmp learn learns weights)\n" in shell(
         "infer", "-i", "bare.mln", "-q", "S").err
 
 
@@ -156,21 +163,30 @@ error: predicate 'Smoke' is used but not declared
   | ^^^^^
 hint: did you mean 'Smokes'?
 """),
+    (["-i", "model.mln", "-e", "facts.db", "-cw", "Cancer"],
+     "error: there is nothing to answer: every predicate is closed: Smokes, Friends (they have facts); Cancer (as "
+     "requested)\nhint: name a query: query=\"Smokes\", or -q Smokes on the command line\n"),
+    (["-i", "model.mln", "-q", "Smokes", "--max-seconds", "-1"],
+     "error: the time limit must be a number of seconds, at least 0, got -1.0\n"),
     (["-i", "model.mln", "-m", "gibs"], "error: unknown method 'gibs'\nhint: "),
     (["-i", "model.mln", "-m", "exact", "--damping", "0.1"], "error: method 'exact' has no option 'damping'\nhint: "),
-    (["-i", "model.mln", "--set", "damping"], "error: --set 'damping' is not of the form NAME=VALUE\nhint: "),
+    (["-i", "model.mln", "--set", "damping"], "error: --set must be NAME=VALUE, got 'damping'\nhint: "),
     (["-i", "model.mln", "--set", "damping=high"],
      "error: option 'damping' of method 'auto' is 'high'\nhint: expected a number\n"),
     (["-i", "model.mln", "--set", "iterations=2.5"],
      "error: option 'iterations' of method 'auto' is 2.5\nhint: expected a whole number\n"),
+    # also where no part of the method runs that uses the option
+    (["-i", "model.mln", "--damping", "2"], "error: damping must be at least 0 and below 1, got 2.0\n"),
+    (["-i", "model.mln", "-m", "bp", "--iterations", "-1"], "error: iterations must be at least 0, got -1\n"),
+    (["-i", "model.mln", "-m", "map", "--set", "noise=1.5"], "error: noise must be between 0 and 1, got 1.5\n"),
     (["-i", "model.mln", "-r", "no/where"], "error: cannot write 'no/where': there is no folder 'no'\n"),
     (["-i", "-", "-e", "-"], "error: standard input ('-') can be read only once\n"),
     (["-i", "model.mln", "--plot", "run.doc"],
-     "error: cannot draw 'run.doc'\nhint: the name ends in .png, .svg, .pdf\n"),
+     "error: a plot must end in .png, .svg or .pdf, got 'run.doc'\nhint: for example --plot run.png\n"),
     (["-i", "model.mln", "-q", "Smokes", "--trace", "t.csv"],
      "error: there are no iterations to trace: all was solved exactly\nhint: use -m mean-field\n"),
 ])
-def test_what_cannot_be_answered_is_an_error(shell: Shell, words: list[str], message: str) -> None:
+def test_wrong_input_is_an_error_and_nothing_is_written(shell: Shell, words: list[str], message: str) -> None:
     status, out, err = shell("infer", *words)
     assert (status, out) == (1, "")
     assert message in err
@@ -191,15 +207,29 @@ error: Smokes(Anna) is given two different values
 
 
 def test_an_interrupted_run_leaves_no_half_written_file(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    from logicmp import LogicMP
+    from logicmp.execute.mean_field import Run
 
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(LogicMP, "run", interrupted)
+    monkeypatch.setattr(Run, "iterate", interrupted)
     shell.write("out.txt", "from before")
     status, out, err = shell(*QUERY, "-m", "mean-field", "-r", "out.txt")
     assert (status, out) == (130, "")
-    assert "Traceback" not in err
+    assert err == "interrupted\n"
     assert sorted(path.name for path in shell.folder.iterdir()) == ["facts.db", "model.mln", "out.txt"]
     assert (shell.folder / "out.txt").read_text() == "from before"
+
+
+@pytest.mark.parametrize("method", ["gibbs", "mc-sat", "map --set solver=walksat"])
+def test_without_numba_the_error_names_the_extra(shell: Shell, monkeypatch: pytest.MonkeyPatch, method: str) -> None:
+    monkeypatch.setitem(sys.modules, "numba", None)
+    status, out, err = shell(*QUERY, "-m", *method.split())
+    assert (status, out) == (1, "")
+    assert err.endswith(' needs numba, which is not installed\nhint: pip install "logicmp[sampling]"\n')
+
+
+def test_without_matplotlib_the_error_names_the_extra(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert shell(*QUERY, "-m", "mean-field", "--plot", "run.png") == Ended(
+        1, "", 'error: --plot needs matplotlib, which is not installed\nhint: pip install "logicmp[plot]"\n')

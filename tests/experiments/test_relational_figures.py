@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from benchmarks.ablation import VARIANTS
+from experiments.files import write_figure
 from experiments.relational import figures
 from experiments.relational.data import Split, build_split, load_split, split_names
 from experiments.relational.inference import run_logicmp
-from experiments.relational.results import Result
 from experiments.relational.settings import load_settings
 from experiments.relational.training import Context, average_precision
+from experiments.runs import Result
 from logicmp import LogicMPError
 
 pytest.importorskip("matplotlib")
@@ -24,7 +25,8 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 def result(split: str, method: str, auc_pr: float | None, seconds: float, curve: tuple[tuple[float, float], ...] = (),
            seed: int = 0, status: str = "done") -> Result:
-    return Result(split, method, seed, auc_pr, seconds, commit="abc", status=status, curve=list(curve))
+    values = {"auc_pr": auc_pr, "curve": list(curve)}
+    return Result(*split.split("/"), method, seed, status=status, values=values, seconds=seconds)
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +98,7 @@ def test_pictures_are_written_as_png(tmp_path: Path, smokers: Split) -> None:
              "iterations": figures.draw_iterations({"kinship/S1": [0.5, 0.6], "kinship/S2": [0.7, 0.8]}),
              "smoke": figures.draw_smoke(smokers)}
     for name, figure in drawn.items():
-        path = figures._write(tmp_path / f"{name}.png", figure)
+        path = write_figure(figure, tmp_path / f"{name}.png")
         assert path.read_bytes().startswith(PNG)
         assert path.stat().st_size > 5000
 
@@ -151,7 +153,7 @@ def test_without_data_the_stored_results_are_still_drawn(tmp_path: Path) -> None
 def test_all_figures_are_drawn_from_the_data(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # the ablation takes minutes, and the other splits are like the first
     monkeypatch.setattr(figures, "measure_speed", lambda split: dict.fromkeys(VARIANTS, 1.0))
-    monkeypatch.setattr(figures, "split_names", lambda data_set: split_names(data_set)[:1])
+    monkeypatch.setattr(figures, "split_names", lambda dataset: split_names(dataset)[:1])
     paths = list(figures.draw_all([], tmp_path, str(data)))
     assert [path.name for path in paths] == ["minutes.png", "smoke.png", "iterations.png", "speed.png"]
     assert all(path.read_bytes().startswith(PNG) for path in paths)

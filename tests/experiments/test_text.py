@@ -12,6 +12,7 @@ import pytest
 import torch
 from generated_text import make_corpora, make_text, make_vectors
 
+from experiments.runs import Result, load_results, run_all
 from experiments.text import __main__ as command
 from experiments.text import data as files
 from experiments.text import methods
@@ -22,7 +23,7 @@ from experiments.text.heads import DECODE, CrfHead, Head, RuleHead
 from experiments.text.lists import find_names, find_pairs, purity, split_units
 from experiments.text.methods import METHODS, Context, train_backbone, train_method
 from experiments.text.model import Backbone
-from experiments.text.results import ROWS, Result, as_table, load_results
+from experiments.text.results import ROWS, as_table
 from experiments.text.rules import (
     OUTSIDE,
     allowed_transitions,
@@ -96,7 +97,7 @@ def test_iob1_becomes_bioes(given: str, expected: str) -> None:
 def test_a_tag_of_another_scheme_is_refused(tag: str) -> None:
     with pytest.raises(LogicMPError) as caught:
         to_bioes(["O", tag])
-    assert str(caught.value) == f"{tag!r} is no tag of IOB1\nhint: tags are O, I-X and B-X"
+    assert str(caught.value) == f"unexpected tag {tag!r} in IOB1\nhint: tags are O, I-X and B-X"
 
 
 def test_every_annotated_sequence_is_valid_and_seqeval_finds_the_same_entities() -> None:
@@ -366,17 +367,24 @@ def untrained(text: Data) -> float:
 
 @pytest.mark.parametrize("method", list(METHODS))
 def test_every_method_learns(text: Data, small: Context, untrained: float, method: str, tmp_path: Path) -> None:
-    found = command.run_one(method, 0, text, small)
-    assert [result.row for result in found] == list(METHODS[method].rows)
-    for result in found:
-        assert result.row in ROWS
-        assert result.f1 is not None and result.invalid is not None
-        assert result.f1 > untrained + 30
-        assert len(result.testa) == 1 and result.peak_memory > 0
-        if result.row.endswith("decode") or method in ("spl", "crf-forbidden"):
-            assert result.invalid == 0
-        result.save(tmp_path)
-    assert sorted(load_results(tmp_path), key=lambda r: r.row) == sorted(found, key=lambda r: r.row)
+    found = []
+
+    def work(plan: Result) -> list[Result]:
+        found.extend(methods.run_method(method, plan, text, small))
+        return found
+
+    run_all([Result("conll2003", "testb", row) for row in METHODS[method].rows], work, tmp_path)
+    assert [result.method for result in found] == list(METHODS[method].rows)
+    stored = load_results(tmp_path)
+    for result in stored:
+        assert result.method in ROWS
+        assert result.get("f1") > untrained + 30
+        assert len(result.get("testa")) == 1 and result.memory > 0
+        assert result.get("invalid") is not None
+        if result.method.endswith("decode") or method in ("spl", "crf-forbidden"):
+            assert result.get("invalid") == 0
+    assert {r.method: r.values for r in stored} == {r.method: r.values for r in found}
+    assert len(stored) == len(found)
 
 
 def test_the_layer_leaves_fewer_invalid_transitions_than_no_layer(text: Data, small: Context) -> None:
@@ -439,8 +447,8 @@ def test_a_checkpoint_of_another_run_is_refused(text: Data, tmp_path: Path) -> N
     fit(tagger(), text, budget, 0, path)
     with pytest.raises(LogicMPError) as caught:
         fit(tagger(), text, budget, 1, path)
-    assert str(caught.value) == (f"the checkpoint {str(path)!r} was made with another seed: 0, not 1\n"
-                                 "hint: take the file away to start anew")
+    assert str(caught.value) == (f"{str(path)!r} was made with seed = 0, not 1\n"
+                                 "hint: delete the file to start over, or choose another --work")
     path.write_bytes(b"no checkpoint")
     with pytest.raises(LogicMPError, match="is not a checkpoint: "):
         fit(tagger(), text, budget, 0, path)
@@ -478,14 +486,17 @@ def test_the_list_rule_does_not_compile_for_long() -> None:
 
 
 def test_the_table_has_the_mean_over_seeds_beside_the_papers_numbers() -> None:
-    results = [Result(row, "m", seed, f1 + seed, 60.0, 500.0, "abc", list_f1=95.0, invalid=0.25)
+    results = [Result("conll2003", "testb", row, seed, seconds=60.0, memory=500.0,
+                      values={"f1": f1 + seed, "list_f1": 95.0, "invalid": 0.25})
                for row, f1 in (("blstm", 88.0), ("logicmp-adj", 89.5)) for seed in range(2)]
-    results.append(Result("sl-list", "sl-list", 0, None, 18.0, 0.0, "abc", "does not compile beyond 7 tokens"))
-    table = as_table(results, {"m": 1.25})
-    assert "| BLSTM | 88.50 ±0.71 |  | 95.00 ±0.00 | 0.2 ±0.0 | 1.25x | 60 ±0 | 500 ±0 | 89.98 | 2 |" in table
-    assert "| BLSTM w/ LogicMP (adj) | 90.00 ±0.71 | +1.50 ±0.00 | 95.00 ±0.00 | " in table
-    assert "| BLSTM w/ SL (adj+list) | - | - | - | - |  |  |  | - | 1 |" in table
-    assert table.endswith("\n\nBLSTM w/ SL (adj+list): does not compile beyond 7 tokens\n")
+    results.append(Result("conll2003", "testb", "sl-list", status="does not compile beyond 7 tokens", seconds=18.0))
+    results.append(Result("conll2003", "train", "speed", values={"ratio": {"blstm": 1.25}}))
+    table = as_table(results)
+    assert "| BLSTM | 88.50 ±0.71 |  | 89.98 | 95.00 ±0.00 | 0.2 ±0.0 |" in table
+    assert "| BLSTM | 1.25x | 60 ±0 | 500 ±0 | 2 |" in table
+    assert "| BLSTM w/ LogicMP (adj) | 90.00 ±0.71 | +1.50 ±0.00 | 91.25 | 95.00 ±0.00 | " in table
+    assert "| BLSTM w/ SL (adj+list) | - | - | - | - | - |" in table
+    assert table.endswith("\n\n- BLSTM w/ SL (adj+list): does not compile beyond 7 tokens\n")
 
 
 def test_every_row_of_the_table_is_filled_by_a_method() -> None:
@@ -510,7 +521,7 @@ def test_show_says_which_rule_moved_what(text: Data, small: Context) -> None:
     assert lines[0].split() == ["word", "before", "after", "decoded"]
     assert [line.split()[:2] for line in lines[1:4]] == [[word, "B-PER"] for word in words]
     assert count_invalid([[line.split()[5] for line in lines[1:4]]]) == 0
-    assert "what the rules moved" in lines
+    assert "changed by the rules" in lines
     assert "label(i) in {B-PER, I-PER} => label(i+1) in {I-PER, E-PER}" in shown
     assert "with boundary" in shown
 
@@ -518,9 +529,9 @@ def test_show_says_which_rule_moved_what(text: Data, small: Context) -> None:
 def test_show_without_a_model_says_how_to_make_one(text: Data, tmp_path: Path) -> None:
     with pytest.raises(LogicMPError) as caught:
         load_tagger("logicmp-adj", 7, text.vocabulary, Context(tmp_path))
-    assert str(caught.value) == ("there is no model of logicmp-adj with seed 7\nhint: make it: python -m "
+    assert str(caught.value) == ("there is no model of logicmp-adj with seed 7\nhint: train it: python -m "
                                  "experiments.text run --method logicmp-adj --seed 7")
-    with pytest.raises(LogicMPError, match="there are no words to tag"):
+    with pytest.raises(LogicMPError, match="no words to tag"):
         to_corpus(" | ")
 
 
@@ -552,16 +563,17 @@ def test_the_commands_work_on_a_folder_of_files(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(files, "FILES", replace(files.FILES, sums=sums))
     monkeypatch.setattr(command, "Context", lambda work, *budgets, **options: replace(
         SMALL, work=work, backbone=Budget(epochs=1), fine_tuning=Budget(epochs=1), hidden=8))
-    monkeypatch.setattr(command, "_refused", lambda name, seed: Result(name, name, seed, None, 0, 0, "", "too big"))
+    monkeypatch.setattr(command, "measure_circuit", lambda plan: replace(plan, status="too big"))
     shared = ["--data", str(folder), "--results", str(tmp_path / "results"), "--work", str(tmp_path / "work")]
     assert command.main(["run", "--method", "logicmp-adj", "--seed", "3", *shared]) == 0
-    assert "logicmp-adj seed 3: F1 " in capsys.readouterr().out
+    assert "logicmp-adj seed 3: f1 " in capsys.readouterr().out
     assert command.main(["run", "--method", "logicmp-adj", "--seed", "3", *shared]) == 0
-    assert "logicmp-adj seed 3: there already" in capsys.readouterr().err
+    assert "logicmp-adj seed 3: already stored" in capsys.readouterr().err
     assert command.main(["run", "--method", "sl-list", *shared]) == 0
     assert command.main(["run", "--method", "blstm", "--share", "0.5", *shared]) == 0
-    assert sorted(path.name for path in (tmp_path / "results/share-0.5").iterdir()) == [
-        "blstm+decode-0.json", "blstm-0.json"]
+    assert [(r.variant, r.method, r.seed) for r in load_results(tmp_path / "results")] == [
+        ("", "logicmp-adj", 3), ("", "logicmp-adj+decode", 3), ("", "sl-list", 0), ("share=0.5", "blstm", 0),
+        ("share=0.5", "blstm+decode", 0)]
     assert command.main(["table", *shared]) == 0
     assert "| BLSTM w/ LogicMP (adj) | " in capsys.readouterr().out
     assert command.main(["show", "Police in Kaloburg said nothing .", "--seed", "3", *shared]) == 0
@@ -575,7 +587,7 @@ def test_a_missing_data_set_says_where_it_comes_from(tmp_path: Path, monkeypatch
     monkeypatch.delenv("LOGICMP_DATA", raising=False)
     assert command.main(["run", "--method", "blstm", "--results", str(tmp_path)]) == 1
     assert capsys.readouterr().err == (
-        "error: CoNLL-2003 is not there: neither --data nor LOGICMP_DATA is given\n"
+        "error: CoNLL-2003 not found: set --data or LOGICMP_DATA\n"
         f"hint: {files.FILES.origin}\n")
 
 
@@ -586,7 +598,7 @@ def test_a_changed_file_is_refused(tmp_path: Path) -> None:
         files.load_corpus("train", tmp_path)
     with pytest.raises(LogicMPError, match="No such file or directory"):
         files.load_corpus("testa", tmp_path)
-    with pytest.raises(LogicMPError, match="there is no split 'testc'\nhint: splits: train, testa, testb"):
+    with pytest.raises(LogicMPError, match="unknown split 'testc'\nhint: splits: train, testa, testb"):
         files.load_corpus("testc", tmp_path)
 
 

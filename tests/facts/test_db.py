@@ -1,4 +1,4 @@
-"""Facts: what every line of a .db file means, and what is said where it means nothing."""
+"""Facts: what every line of a .db file means, and the errors for lines that are no facts."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_text_means_facts(text: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize("text, expected", list(blocks(FIXTURES / "parse/facts_errors.txt")))
-def test_error_says(text: str, expected: str) -> None:
+def test_a_line_that_is_no_fact_is_an_error(text: str, expected: str) -> None:
     assert error_of(text) == expected
 
 
@@ -93,7 +93,7 @@ def test_repeated_facts_are_kept_once_with_a_warning() -> None:
                               "people.db: 1 fact of Rain is given again, first on line 5"]
 
 
-def test_unknown_and_soft_facts_may_be_repeated() -> None:
+def test_unobserved_and_soft_facts_may_be_repeated() -> None:
     facts = parse_facts("?Smokes(A)\n?Smokes(A)\n.3 Smokes(B)\n0.30 Smokes(B)", THEORY)
     assert show(facts) == "Smokes(A) = nan   line 1\nSmokes(B) = 0.3   line 3"
 
@@ -107,25 +107,9 @@ def test_a_symmetric_fact_is_its_mirror_image() -> None:
 # files
 
 
-@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
-def test_newlines_of_every_system(tmp_path: Path, newline: str) -> None:
-    path = tmp_path / "people.db"
-    path.write_bytes(newline.join(["// people", "Smokes(Anna)", "", '!Smokes("b")', "label(T1) = O"]).encode())
-    expected = "Smokes(Anna) = 1   line 2\nSmokes(b) = 0   line 4\nlabel(T1, O) = 1   line 5"
-    assert show(load_facts(path, THEORY)) == expected
-
-
 def test_windows_newlines_in_a_text() -> None:
     assert show(parse_facts("Smokes(Anna)\r\n!Smokes(Bob)\r\n\r\n", THEORY)) == (
         "Smokes(Anna) = 1   line 1\nSmokes(Bob) = 0   line 2")
-
-
-def test_byte_order_mark_and_latin_1(tmp_path: Path) -> None:
-    path = tmp_path / "people.db"
-    path.write_bytes(b"\xef\xbb\xbfSmokes(Anna)")
-    assert show(load_facts(path, THEORY)) == "Smokes(Anna) = 1   line 1"
-    path.write_bytes("Smokes(Müller)".encode("latin-1"))
-    assert show(load_facts(str(path), THEORY)) == "Smokes(Müller) = 1   line 1"
 
 
 def test_error_in_a_file_names_it(tmp_path: Path) -> None:
@@ -141,19 +125,10 @@ predicate 'Smoks' is used but not declared
 hint: did you mean 'Smokes'?"""
 
 
-def test_missing_file(tmp_path: Path) -> None:
-    (tmp_path / "people.db").write_text("")
-    with pytest.raises(LogicMPError) as error:
-        load_facts(tmp_path / "peple.db", THEORY)
-    assert str(error.value) == (f"cannot read '{tmp_path}/peple.db': No such file or directory\n"
-                                f"hint: did you mean '{tmp_path}/people.db'?")
-
-
 @pytest.mark.parametrize("path, reason", [("x" * 300, "File name too long"), ("a\0b", "embedded null byte")])
 def test_impossible_path(path: str, reason: str) -> None:
-    with pytest.raises(LogicMPError) as error:
+    with pytest.raises(LogicMPError, match=f"^cannot read .*: {reason}"):
         load_facts(path, THEORY)
-    assert str(error.value).startswith(f"cannot read {path!r}: {reason}")
 
 
 def test_folder_of_expressgnn(tmp_path: Path) -> None:
@@ -182,7 +157,7 @@ constants = st.one_of(
 
 @st.composite
 def plain_facts(draw: st.DrawFn) -> tuple[str, str]:
-    """A line that takes the fast path, and the same line with odd blanks and a comment."""
+    """A line that takes the fast path, and the same line with odd spaces and a comment."""
     before = draw(st.sampled_from(["", "!", "?", "0.25 ", "1 ", "0 "]))
     name, arity = draw(st.sampled_from([("Smokes", 1), ("Friends", 2), ("Advisor", 2)]))
     args = draw(st.lists(constants, min_size=arity, max_size=arity))
@@ -194,7 +169,7 @@ def plain_facts(draw: st.DrawFn) -> tuple[str, str]:
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(plain_facts(), max_size=4))
-def test_odd_blanks_and_comments_change_nothing(lines: list[tuple[str, str]]) -> None:
+def test_odd_spaces_and_comments_change_nothing(lines: list[tuple[str, str]]) -> None:
     def read(text: str) -> tuple[object, ...]:
         try:
             facts = parse_facts(text, THEORY)

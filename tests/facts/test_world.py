@@ -1,4 +1,4 @@
-"""Worlds: what holds for atoms that no fact names, and what the user is told of it."""
+"""Worlds: the values of atoms without a fact, and how the choice is described."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def world(facts: str = "", queried: tuple[str, ...] = (), **options: object) -> 
 
 
 @pytest.mark.parametrize("queried, options, closed", [
-    # Alchemy: a predicate with facts is closed unless it is asked for; `*` closes in every convention
+    # Alchemy: a predicate with facts is closed unless it is queried; `*` closes in every convention
     ((), {}, {"Smokes": "it has facts", "Friends": "declared with *"}),
     (("Smokes",), {}, {"Friends": "declared with *"}),
     ((), {"world": "open"}, {"Friends": "declared with *"}),
     (("Smokes", "livesIn", "drives", "mood", "Kin"), {"world": "closed"},
-     {"Cancer": "not asked for", "Friends": "declared with *"}),
-    # what is asked for by name counts before all conventions
-    ((), {"opened": ["Smokes", "Friends"], "closed": ["Cancer"]}, {"Cancer": "as asked"}),
+     {"Cancer": "not queried", "Friends": "declared with *"}),
+    # a choice by name overrides all conventions
+    ((), {"opened": ["Smokes", "Friends"], "closed": ["Cancer"]}, {"Cancer": "as requested"}),
 ])
 def test_the_convention_decides_which_predicates_are_closed(
         queried: tuple[str, ...], options: dict[str, object], closed: dict[str, str]) -> None:
@@ -46,17 +46,17 @@ def test_the_convention_decides_which_predicates_are_closed(
 
 def test_the_choice_is_described_by_reason() -> None:
     assert world("Smokes(Anna)\nCancer(Bob)").describe() == (
-        "closed world: Smokes, Cancer (it has facts); Friends (declared with *)\n"
+        "closed world: Smokes, Cancer (they have facts); Friends (declared with *)\n"
         "open world:   livesIn, drives, mood, Kin")
 
 
-def test_closed_atoms_are_false_and_open_ones_unknown() -> None:
+def test_closed_atoms_are_false_and_open_ones_unobserved() -> None:
     found = world("Smokes(Anna)\n?Smokes(Carl)\n!Cancer(Bob)", ["Cancer"])
     assert found.values["Smokes"].tolist() == [1, 0, -1]
     assert found.values["Cancer"].tolist() == [-1, 0, -1]
 
 
-def test_soft_evidence_leaves_an_atom_unknown_with_its_log_odds() -> None:
+def test_an_atom_with_soft_evidence_is_unobserved_and_has_log_odds() -> None:
     found = world("0.8 Smokes(Anna)\n0.5 Kin(Anna, Bob)\n0.9 Kin(Carl, Anna)")
     assert found.values["Smokes"].tolist() == [-1, 0, 0]
     assert found.unary["Smokes"].tolist() == pytest.approx([np.log(4), 0, 0])
@@ -74,18 +74,18 @@ def test_the_last_possible_value_is_true() -> None:
     assert world("!livesIn(Bob, Bonn)\n!livesIn(Bob, Ulm)").values["livesIn"][1].tolist() == [0, 1, 0]
 
 
-def test_a_variable_that_needs_a_value_is_never_closed_away() -> None:
+def test_a_variable_that_must_have_a_value_is_never_closed() -> None:
     found = world("livesIn(Anna, Kiel)\n!livesIn(Bob, Ulm)")
     assert found.values["livesIn"].tolist() == [[0, 1, 0], [-1, -1, 0], [-1, -1, -1]]
-    assert found.warnings == ["livesIn is closed, but no fact gives a value to 2 of its variables: they stay unknown, "
-                              "because each must have one"]
+    assert found.warnings == ["livesIn is closed, but no fact gives a value to 2 of its variables: they stay "
+                              "unobserved, because each must have one"]
 
 
 def test_a_variable_that_may_have_no_value_is_closed() -> None:
     assert world("drives(Anna, Ulm)").values["drives"].tolist() == [[0, 0, 1], [0, 0, 0], [0, 0, 0]]
 
 
-def test_symmetric_facts_hold_both_ways() -> None:
+def test_symmetric_facts_apply_both_ways() -> None:
     assert world("Kin(Bob, Anna)").values["Kin"].tolist() == [[0, 1, 0], [1, 0, 0], [0, 0, 0]]
 
 
@@ -99,23 +99,22 @@ def test_tensors_are_those_the_layer_takes() -> None:
 @pytest.mark.parametrize("options, message", [
     ({"world": "flat"}, "unknown world 'flat'\nhint: known: alchemy, open, closed"),
     ({"closed": ["Smoke"]}, "predicate 'Smoke' is not declared\nhint: did you mean 'Smokes'?"),
-    ({"closed": ["Smokes"], "opened": ["Smokes"]}, "'Smokes' is named both closed and open"),
+    ({"closed": ["Smokes"], "opened": ["Smokes"]}, "predicate 'Smokes' cannot be both closed and open"),
 ])
-def test_a_wrong_choice_is_refused(options: dict[str, object], message: str) -> None:
+def test_a_wrong_choice_is_rejected(options: dict[str, object], message: str) -> None:
     with pytest.raises(LogicMPError) as caught:
         world(**options)
     assert str(caught.value) == message
 
 
-def test_evidence_against_every_value_is_refused() -> None:
+def test_evidence_against_every_value_is_rejected() -> None:
     with pytest.raises(LogicMPError) as caught:
         world("!mood(Bob) = Sad\n!mood(Bob) = Glad")
-    assert str(caught.value) == ("the evidence says of every value of a variable of mood(person) in {Glad, Sad} that "
-                                 "it is false\nhint: one of them must be true; write '?' instead of '!' for at most "
-                                 "one")
+    assert str(caught.value) == ("the evidence excludes every value of a variable of mood(person) in {Glad, Sad}\n"
+                                 "hint: one of them must be true: remove the '!' before it, or write '?' instead")
 
 
-def test_a_type_without_constants_is_refused() -> None:
+def test_a_type_without_constants_is_rejected() -> None:
     with pytest.raises(LogicMPError) as caught:
         build_world(parse_facts("", parse_theory("Smokes(person)\n1 Smokes(x)")))
     assert str(caught.value) == ("type 'person' has no constants\nhint: declare them (person = {A, B}), or give "

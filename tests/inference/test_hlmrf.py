@@ -159,19 +159,20 @@ def test_a_contradiction_of_single_rules_is_an_error_and_a_deeper_one_a_note() -
     # three values of which two people must each have all, in any degrees
     rules = "\n".join(f"mood(A) in {{{label}}} v mood(B) in {{{label}}}." for label in "KLM")
     got = infer(f"p = {{A, B}}\nmood(p) in {{K, L, M}}\n{rules}", query="mood", method="hl-mrf", iterations=500)
-    assert got.notes[0].startswith("hl-mrf did not settle in 500 rounds")
+    assert got.notes[0].startswith("hl-mrf did not converge in 500 rounds")
     assert got.notes[1] == "a hard rule is still violated by 0.33: the hard rules may contradict each other"
 
 
 def test_the_loss_and_the_rounds_are_told() -> None:
     got = infer(SMOKERS, FACTS, "Smokes, Cancer", method="hl-mrf")
-    assert got.notes[0].startswith("hl-mrf settled after ")
+    assert got.notes[0].startswith("hl-mrf converged after ")
     assert got.notes[-1] == "hinge loss 0.634615 (squared); the answers are degrees of truth, not probabilities"
 
 
 def test_a_run_stops_at_its_limits_with_what_it_has() -> None:
     got = infer(SMOKERS, FACTS, "Smokes", method="hl-mrf", iterations=3)
-    assert got.notes[0].startswith("hl-mrf did not settle in 3 rounds")
+    assert got.notes[0].startswith("hl-mrf did not converge in 3 rounds")
+    assert got.status == "iterations"
     got = infer(SMOKERS, FACTS, "Smokes", method="hl-mrf", max_seconds=0.0)
     assert got.notes[0] == "hl-mrf was stopped after 0.0 s and 0 rounds, the last change was inf"
 

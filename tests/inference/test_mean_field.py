@@ -1,4 +1,4 @@
-"""Mean field as a method: the paper's updates to the letter, and what happens when they do not settle."""
+"""Mean field as a method: the paper's updates to the letter, and what happens when they do not converge."""
 
 from __future__ import annotations
 
@@ -65,21 +65,23 @@ def test_hard_rules_that_hold_count_nothing_in_the_bound() -> None:
     assert got.solution.elbo == pytest.approx(2, abs=1e-3)
 
 
-def test_a_run_that_swings_is_damped_until_it_settles() -> None:
+def test_a_run_that_oscillates_is_damped_until_it_converges() -> None:
     # everybody wants to be the only one: synchronous updates jump between all and none
     theory = "p = {A, B, C, D}\nS(p)\n4 S(x)\n5 x != y => !(S(x) ^ S(y))"
     got = infer(theory, query="S", method="mean-field", damping=0.0)
-    assert got.notes == ["mean field did not settle in 200 updates: damping was raised to 0.75"]
+    assert got.notes == ["mean field did not converge in 200 updates: damping was raised to 0.75"]
+    assert got.status == "converged"
 
 
-def test_a_run_that_never_settles_says_so() -> None:
+def test_a_run_that_never_converges_says_so() -> None:
     got = infer(SMOKERS, FACTS, "Smokes", method="mean-field", iterations=1, damping=0.9, tolerance=1e-12)
     assert len(got.notes) == 1
-    assert got.notes[0].startswith("mean field did not settle: after ")
+    assert got.notes[0].startswith("mean field did not converge: after ")
+    assert got.status == "iterations"
 
 
 def test_restarts_keep_the_run_with_the_highest_bound() -> None:
-    # two equal modes, all true and all false, and the symmetric saddle between them that the first run sits on
+    # two equal modes, all true and all false, and the symmetric saddle between them where the first run stays
     theory = "p = {A, B, C, D}\nS(p)\n2 x != y => (S(x) <=> S(y))"
     one = infer(theory, query="S", method="mean-field")
     best = infer(theory, query="S", method="mean-field", restarts=8)
@@ -98,6 +100,6 @@ def test_a_trace_has_every_iteration() -> None:
     assert all(later.elbo >= before.elbo - 1e-9 for before, later in itertools.pairwise(trace[3:]))
 
 
-def test_no_restart_is_refused() -> None:
-    with pytest.raises(LogicMPError, match="restarts=0 cannot be"):
+def test_no_restart_is_rejected() -> None:
+    with pytest.raises(LogicMPError, match="restarts must be at least 1, got 0"):
         infer(SMOKERS, FACTS, "Smokes", method="mean-field", restarts=0)

@@ -97,7 +97,7 @@ def test_the_optimum_is_that_of_psl(tmp_path: Path, seed: int, squared: bool) ->
     world = build_world(parse_facts(text, theory), ["Smokes", "Cancer", "Lives"])
     network = build_network(world)
     loss = build_loss(network, squared)
-    ours, _ = HingeLossMRF(squared=squared).minimize(loss, network, Problem(world))
+    ours, _, _ = HingeLossMRF(squared=squared).minimize(loss, network, Problem(world))
     theirs = as_truth(network, psl_truth(facts, squared, tmp_path))
     assert loss.violation(ours) < 1e-4
     assert loss.violation(theirs) < 1e-2

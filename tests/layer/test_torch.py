@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -63,17 +65,32 @@ def dynamo() -> Any:
 @pytest.mark.parametrize("name", ["transitivity", *(pytest.param(n, marks=pytest.mark.slow) for n in SHAPES
                                                     if n != "transitivity")])
 def test_one_graph_holds_the_whole_layer(dynamo: Any, name: str) -> None:
-    layer = make(name)
     unary = example(name, 2, 5)
-    # the plan of a size is made in the first call, outside the graph
-    want = layer(unary)
-    check(torch.compile(layer, backend="aot_eager", fullgraph=True)(unary), want)
+    # a fresh layer: planning runs while the call is traced
+    check(torch.compile(make(name), backend="aot_eager", fullgraph=True)(unary), make(name)(unary))
+
+
+def test_a_compiled_layer_runs_at_every_size_and_with_evidence(dynamo: Any) -> None:
+    layer = make("smokers")
+    compiled = torch.compile(layer, backend="aot_eager", fullgraph=True)
+    for n in (5, 6, 40):
+        unary = example("smokers", 2, n, seed=n)
+        check(compiled(unary), layer(unary))
+    friends = torch.eye(6, dtype=torch.bool)
+    smokes = example("smokers", 2, 6)["S"]
+    check({"S": compiled({"S": smokes}, {"F": friends})["S"]}, layer({"S": smokes}, {"F": friends}))
+
+
+def test_copies_and_pickles_of_a_layer_compile(dynamo: Any) -> None:
+    layer = make("transitivity")
+    unary = example("transitivity", 2, 5)
+    for other in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+        check(torch.compile(other, backend="aot_eager", fullgraph=True)(unary), layer(unary))
 
 
 def test_a_compiled_layer_trains(dynamo: Any) -> None:
     layer, other = make("exists"), make("exists")
     unary = example("exists", 2, 5)
-    layer(unary)
     compiled = torch.compile(layer, backend="aot_eager", fullgraph=True)
     for run in (compiled, other):
         sum(x.square().sum() for x in run(unary).values()).backward()

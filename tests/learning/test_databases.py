@@ -1,4 +1,4 @@
-"""Databases to learn from: every atom true or false, or an error."""
+"""Training data: every atom is true or false, or it is an error."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from logicmp.learning.databases import read_databases
 THEORY = parse_theory("Smokes(person)\n*Friends(person, person)\nlabel(person) in {L, M}\nboss(person, person!)")
 
 
-def test_what_no_fact_names_is_false_whatever_the_star_says() -> None:
+def test_an_atom_without_a_fact_is_false_with_or_without_a_star() -> None:
     theory = parse_theory("Smokes(person)\n*Friends(person, person)")
     _, (database,) = read_databases(theory, [parse_facts("Friends(Anna, Bob)", theory)])
     assert database.world.values["Smokes"].tolist() == [0, 0]
@@ -20,16 +20,16 @@ def test_what_no_fact_names_is_false_whatever_the_star_says() -> None:
 
 
 @pytest.mark.parametrize("fact, message", [
-    ("?Smokes(Bob)", "train.db:2: Smokes(Bob) is unknown, and weights are learned from what is known"),
-    ("0.7 Smokes(Bob)", "train.db:2: Smokes(Bob) is soft (0.7), and weights are learned from what is known"),
+    ("?Smokes(Bob)", "train.db:2: Smokes(Bob) is unobserved; `learn` needs facts that are true or false"),
+    ("0.7 Smokes(Bob)", "train.db:2: Smokes(Bob) is soft (0.7); `learn` needs facts that are true or false"),
 ])
-def test_uncertain_facts_are_refused(fact: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uncertain_facts_are_rejected(fact: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("train.db").write_text(f"Smokes(Anna)\n{fact}\n")
     with pytest.raises(LogicMPError) as caught:
         read_databases(THEORY, ["train.db"])
     assert caught.value.message == message
-    assert caught.value.hint == "make it true or false, or leave the line out: what no fact names is false"
+    assert caught.value.hint == "make it true or false, or remove the line: atoms without a fact are false"
 
 
 @pytest.mark.parametrize("facts, message", [
@@ -37,11 +37,11 @@ def test_uncertain_facts_are_refused(fact: str, message: str, tmp_path: Path, mo
      "database 1: no fact gives a value to label(Bob)"),
     ("label(Anna) = L\nlabel(Bob) = M\nboss(Anna, Bob)", "database 1: no fact gives a value to boss(Bob, _)"),
 ])
-def test_a_variable_without_its_value_is_refused(facts: str, message: str) -> None:
+def test_a_variable_without_its_value_is_rejected(facts: str, message: str) -> None:
     with pytest.raises(LogicMPError) as caught:
         read_databases(THEORY, [parse_facts(facts, THEORY)])
     assert caught.value.message == message
-    assert "mark the argument '?' if there may be none" in str(caught.value)
+    assert "if there may be no value, mark the argument '?'" in str(caught.value)
 
 
 def test_error_of_a_world_names_the_database() -> None:

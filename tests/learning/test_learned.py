@@ -1,4 +1,4 @@
-"""What is written: a theory that reads back, and means what was learned."""
+"""The .mln file of learned weights: it reads back, and means the same."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_rules_per_constant_mean_the_same_when_written_one_by_one(rng: random.Ra
         torch.testing.assert_close(got[name], want[name], rtol=0, atol=1e-9)
 
 
-def test_rule_of_an_equality_is_held_to_its_constants_by_a_premise() -> None:
+def test_a_premise_fixes_the_constants_of_a_rule_with_an_equality() -> None:
     theory = parse_theory("t = {A, B}\nP(t)\nP(+x) v P(y) v x = y")
     assert [str(rule) for rule in split_rule(theory.rules[0], torch.tensor([1.0, 2.0]), theory)] == [
         "1 x = A => P(x) v P(y) v x = y", "2 x = B => P(x) v P(y) v x = y"]

@@ -1,4 +1,4 @@
-"""What is minimized, against enumeration."""
+"""Losses of all methods, compared with enumeration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Worlds to learn from, and what the oracle says of them by enumeration."""
+"""Worlds to learn from, and their scores by enumeration."""
 
 from __future__ import annotations
 

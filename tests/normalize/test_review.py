@@ -21,7 +21,7 @@ def about(rule: str) -> list[str]:
     return warnings_of(f"{DECLARED}\n{rule}")
 
 
-def test_nothing_odd() -> None:
+def test_a_usual_theory_has_no_warnings() -> None:
     assert warnings_of(DECLARED) == []
 
 
@@ -34,8 +34,9 @@ def test_nothing_odd() -> None:
     ("1 !P(x) v Q(x)", []),
     ("1 P(x) <=> Q(x)", []),
     # a variable of the conclusion only
-    ("P(x) => R(x, y).", ["y stands only in the conclusion, so the rule claims it for every constant"]),
-    ("P(x) => R(z, y).", ["y, z stands only in the conclusion, so the rule claims it for every constant"]),
+    ("P(x) => R(x, y).", ["y appears only in the conclusion, so the rule requires the conclusion for every constant"]),
+    ("P(x) => R(z, y).",
+     ["y, z appear only in the conclusion, so the rule requires the conclusion for every constant"]),
     ("P(x) => (EXIST y R(x, y)).", []),
     ("R(x, y) => P(x).", []),
     ("2 P(x) v R(x, y)", []),
@@ -44,16 +45,16 @@ def test_nothing_odd() -> None:
     ("P(x) ^ !P(x).", ["this rule is never true: no world satisfies it"]),
     ("1 P(x) ^ !P(x)", ["this rule is never true and changes nothing"]),
     ("1 P(x) ^ Q(x)", []),
-    # no weight to speak of
+    # a weight of zero
     ("0 P(x) ^ Q(x)", ["the weight is zero: the rule changes nothing"]),
     ("1e-9 P(x) ^ Q(x)", []),
     # a variable that looks like a constant
     ("1 P(anna) ^ Q(anna)",
-     ["anna is a variable, though a constant has its letters: constants are capitalised or quoted"]),
+     ["anna is a variable, but a constant has the same letters: capitalise or quote constants"]),
     ("1 P(Anna) ^ Q(x)", []),
     # weights per constant beside a quantifier
     ("1 P(+x) ^ (EXIST y R(x, y))",
-     ["weights per constant and a quantifier in one rule: only the free variables have weights of their own"]),
+     ["weights per constant and a quantifier in one rule: variables of the quantifier have no weights"]),
     ("1 P(+x) ^ R(x, y)", []),
     ("1 P(x) ^ (EXIST y R(x, y))", []),
 ])
@@ -66,16 +67,16 @@ def test_one_letter_is_no_misspelt_constant() -> None:
 
 
 def test_predicate_in_no_rule() -> None:
-    assert warnings_of("P(t)\nQ(t)\n1 P(x)") == ["line 2: predicate Q stands in no rule"]
+    assert warnings_of("P(t)\nQ(t)\n1 P(x)") == ["line 2: predicate Q is in no rule"]
     assert warnings_of("P(t)\nQ(t)\n1 P(x)\n1 EXIST y !Q(y)") == []
 
 
 def test_the_same_formula_twice() -> None:
-    assert warnings_of("P(t)\n1 P(x)\n2 P(x)") == ["line 3: the same formula stands twice: the weights add up"]
+    assert warnings_of("P(t)\n1 P(x)\n2 P(x)") == ["line 3: this formula is given twice: the weights add up"]
     assert warnings_of("P(t)\n1 P(x)\n2 !P(x)") == []
 
 
-def test_one_remark_for_all_its_rules() -> None:
+def test_rules_with_the_same_warning_share_it() -> None:
     assert about("1 P(x) => Q(x)\n1 P(x) => R(x, x)\nP(x) => R(x, x) ^ Q(x).\n2 Q(x) => P(x)") == [
         f"lines 7, 8, 10: {LOWERS}"]
 

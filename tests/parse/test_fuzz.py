@@ -1,4 +1,4 @@
-"""Whatever the text, there is a theory that prints and reads back, or an error made for people; never a traceback."""
+"""Every text gives a theory that prints and reads back, or an error for the user; never a traceback."""
 
 from __future__ import annotations
 
@@ -142,11 +142,10 @@ def test_no_damaged_theory_crashes_the_reader(text: str) -> None:
 @given(drawn=st.data())
 def test_no_damaged_file_crashes_the_reader(data: Path, drawn: st.DataObject) -> None:
     texts = [path.read_text(encoding="utf-8") for path in sorted(data.glob("mln/*/model.mln"))]
-    # the longest one takes a second to parse
     survives(drawn.draw(mutated(st.sampled_from([text for text in texts if len(text) < 6000]))))
 
 
 @pytest.mark.parametrize("text", OWN)
-def test_the_texts_to_damage_are_right(text: str) -> None:
+def test_the_texts_to_damage_are_valid(text: str) -> None:
     survives(text)
     assert parse_theory(text).rules

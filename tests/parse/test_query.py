@@ -1,4 +1,4 @@
-"""Queries: what each means, and what is said of those that mean nothing."""
+"""Queries: the formula that each text means, and the errors of texts that mean none."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Rain
 @pytest.mark.parametrize("text, expected", [
     ("Smokes", ["Smokes(x1)"]),
     ("Rain, Smokes(Anna)", ["Rain", "Smokes(Anna)"]),
-    # blanks and newlines separate nothing inside brackets
+    # commas and spaces separate nothing inside brackets
     ("Friends(x, Bob),Friends( Anna , y )", ["Friends(x, Bob)", "Friends(Anna, y)"]),
     # a file of queries: one to a line, with comments
     ("Smokes(Anna) // why\nRain\n\n// nothing\nSmokes(Bob)", ["Smokes(Anna)", "Rain", "Smokes(Bob)"]),
     # a constant in lower case is that constant, because the database has it
     ("Smokes(carl)", ['Smokes("carl")']),
     ("Smokes(who)", ["Smokes(who)"]),
-    # a multi-class predicate is asked for all its labels, or for some
+    # a multi-class predicate is queried for all its labels, or for some
     ("mood", ["mood(x1)"]),
     ("mood(Bob)", ["mood(Bob)"]),
     ("mood(x) = Sad", ["mood(x) in {Sad}"]),
@@ -43,7 +43,7 @@ def test_query_means(text: str, expected: list[str]) -> None:
 
 
 @pytest.mark.parametrize("text, message", [
-    ("", "no query is given\nhint: ask for predicates: Smokes, Friends, mood, Rain"),
+    ("", "no query is given\nhint: query predicates: Smokes, Friends, mood, Rain"),
     ("Smoke", """\
 predicate 'Smoke' is used but not declared
  --> <query>:1:1
@@ -62,8 +62,8 @@ Friends has 2 arguments, but 1 is given
 1 | Friends(x)
   | ^^^^^^^^^^
 hint: it is declared as Friends(person, person)"""),
-    ("2 Smokes(x)", "'2 Smokes(x)' is not a query\nhint: ask for a predicate, an atom or a formula, without a weight"),
-    ("Smokes(x).", "'Smokes(x).' is not a query\nhint: ask for a predicate, an atom or a formula, without a weight"),
+    ("2 Smokes(x)", "'2 Smokes(x)' is not a query\nhint: query a predicate, an atom or a formula, without a weight"),
+    ("Smokes(x).", "'Smokes(x).' is not a query\nhint: query a predicate, an atom or a formula, without a weight"),
     ("mood(x) = Angry", """\
 'Angry' is not a label of mood
  --> <query>:1:1
@@ -71,12 +71,12 @@ hint: it is declared as Friends(person, person)"""),
   | ^^^^^^^^^^^^^^^
 hint: declared labels: Glad, Sad"""),
     ("*Smokes(x)", """\
-'*' can stand only before an atom of a rule
+'*' is allowed only before an atom of a rule
  --> <query>:1:1
 1 | *Smokes(x)
   | ^^^^^^^^^^"""),
 ])
-def test_wrong_query_is_refused(text: str, message: str) -> None:
+def test_wrong_query_is_rejected(text: str, message: str) -> None:
     with pytest.raises(LogicMPError) as caught:
         parse_queries(text, THEORY)
     assert str(caught.value) == message

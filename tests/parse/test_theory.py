@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import pickle
+from copy import copy, deepcopy
+from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 
 import pytest
@@ -82,7 +85,7 @@ def test_weight_hard_indivisible_and_per_constant() -> None:
     assert (learned.weight, learned.is_hard, learned.indivisible) == (None, False, True)
 
 
-def test_every_rule_knows_where_it_was_written() -> None:
+def test_every_rule_has_the_place_where_it_was_written() -> None:
     theory = parse_theory("P(t)\n\n1 P(x) =>\n  P(y)\n", "a.mln")
     span = theory.rules[0].span
     assert str(span) == "a.mln:3:1"
@@ -95,6 +98,28 @@ def test_closed_types_are_those_with_a_list() -> None:
     assert {t.name: t.closed for t in theory.types} == {"person": True, "town": False}
     assert theory.sizes == {"person": 1, "town": 1}
     assert theory.index("town", "Rome") == 0
+
+
+def test_tables_belong_to_their_theory() -> None:
+    theory = parse_theory("person = {Anna}\nP(person, town)\n1 P(Anna, Rome)")
+    more = theory.with_constants({"town": ("Oslo",)})
+    assert (more.index("town", "Oslo"), theory.has_constant("town", "Oslo")) == (1, False)
+    assert more.type["town"].constants == ("Rome", "Oslo") and more.predicate == theory.predicate
+    assert replace(theory, predicates=()).predicate == {}
+    for same in (copy(theory), deepcopy(theory), pickle.loads(pickle.dumps(theory)), replace(theory)):
+        assert (same, hash(same), repr(same)) == (theory, hash(theory), repr(theory))
+        assert (same.type, same.predicate, same.index("town", "Rome")) == (theory.type, theory.predicate, 0)
+    assert "_index" not in repr(theory)
+    with pytest.raises(FrozenInstanceError):
+        theory.type = {}  # type: ignore[misc]
+
+
+def test_deepest_formulas_read_back() -> None:
+    many = [f"x{k}" for k in range(49)]
+    quantified = "".join(f"EXIST {x} " for x in many) + f"Q({', '.join(many)})"
+    for deep in (quantified, "!" * 49 + "P(x)", "P(x) ^ EXIST x " * 24 + "P(x)", "P(x) => !EXIST x " * 16 + "P(x)"):
+        theory = parse_theory(f"P(t)\nQ({', '.join(['t'] * 49)})\n1 {deep}")
+        assert parse_theory(str(theory)) == theory
 
 
 def test_a_range_of_numbers_reads_as_written() -> None:
@@ -120,7 +145,7 @@ def test_byte_order_mark_and_latin_1(tmp_path: Path) -> None:
 # grammar
 
 
-def test_question_mark_of_a_declaration_is_not_pracs(tmp_path: Path) -> None:
+def test_question_mark_of_a_declaration_is_not_a_variable_of_pracmln(tmp_path: Path) -> None:
     assert str(parse_theory("P(t, t?)\n1 P(x, Y)")) == "P(t, t?)\n\n1 P(x, Y)\n"
 
 
@@ -131,11 +156,11 @@ def test_grammar_prac_makes_every_other_name_a_constant() -> None:
     assert parse_theory(text) == parse_theory(text, grammar="standard")
 
 
-def test_grammar_standard_keeps_lower_case_variables_beside_question_marks() -> None:
+def test_grammar_standard_keeps_lower_case_variables_next_to_question_marks() -> None:
     assert str(parse_theory("P(t, t)\n1 P(?x, y)", grammar="standard")) == "P(t, t)\n\n1 P(x, y)\n"
 
 
-def test_unknown_grammar_is_refused() -> None:
+def test_unknown_grammar_is_rejected() -> None:
     for read in (parse_theory, load_theory):
         with pytest.raises(LogicMPError) as error:
             read("A", grammar="prolog")
@@ -145,7 +170,7 @@ def test_unknown_grammar_is_refused() -> None:
 # files
 
 
-def test_include_stands_for_the_file(tmp_path: Path) -> None:
+def test_include_is_replaced_by_the_file(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "main.mln").write_text('#include "sub/types.mln"\n1 P(Anna)\n#include <more.mln>\n')
     # looked up from the file that includes, not from the current folder

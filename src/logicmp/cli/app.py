@@ -1,25 +1,55 @@
-"""The command line: one file per command, each of which only calls the library.
+"""The command line: one file per command; a command reads its options, calls the library and prints.
 
-Stage: everything -> **cli**.  Exit 0 done, 1 the input is wrong, 2 wrong usage.  Results go to stdout, messages to
-stderr. torch is imported inside the commands that need it.
+Room: everything -> **cli**.  Exit status: 0 done, 1 wrong input, 2 wrong usage, 130 interrupted.  Results go to stdout,
+messages to stderr.  torch is imported by the commands that need it, after the input has been read.
 """
 
 from __future__ import annotations
 
+import platform
 import sys
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as version_of
+from typing import Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
+from .. import __version__
 from ..errors import LogicMPError
 from .check import check
 from .demo import demo
 from .explain import explain
+from .flags import check_flags
 from .infer import infer
 from .learn import learn
 
+# what a report of a fault should name; those of extras may be missing
+PACKAGES = ("torch", "numpy", "opt_einsum", "safetensors", "typer", "numba", "python-sat", "scipy", "PySDD",
+            "matplotlib", "pandas")
+
+
+
+class Commands(TyperGroup):
+    """All commands; an interrupt is reported."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            # typer itself would end without a message
+            _end_interrupted()
+
+
+def _end_interrupted() -> NoReturn:
+    typer.echo("interrupted", err=True)
+    sys.exit(130)
+
+
 app = typer.Typer(
-    name="logicmp", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None,
-    help="Logic rules in, corrected predictions out: Markov logic as tensor contractions.",
+    name="logicmp", cls=Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Correct predictions with first-order logic rules: Markov logic as tensor contractions.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(check)
@@ -29,28 +59,47 @@ app.command()(learn)
 app.command()(demo)
 
 
-def _version(value: bool) -> None:
+def _show_version(context: typer.Context, value: bool) -> None:
     if value:
-        from importlib.metadata import version
-
-        typer.echo(f"logicmp {version('logicmp')}")
+        typer.echo(f"logicmp {__version__}")
+        if context.params.get("verbose"):
+            typer.echo(f"Python {platform.python_version()}\nplatform {platform.platform()}")
+            for package in PACKAGES:
+                typer.echo(f"{package} {_installed(package)}")
         raise typer.Exit
+
+
+def _installed(package: str) -> str:
+    """The version of a package, without importing it."""
+    try:
+        return version_of(package)
+    except PackageNotFoundError:
+        return "not installed"
 
 
 @app.callback()
 def _options(
-    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version."),
+    # not eager, so that --verbose has been read
+    version: bool = typer.Option(False, "--version", callback=_show_version, help="Show the version and exit."),
+    verbose: bool = typer.Option(
+        False, "--verbose", is_eager=True, help="With --version: also show Python, platform and packages."),
 ) -> None:
     """Options of the program itself; the commands have their own."""
+    if verbose:
+        raise typer.BadParameter("it only goes with --version", param_hint="--verbose")
 
 
 def main() -> None:
-    """Run the command line; an error of the user's is shown without a traceback."""
+    """Run the command line; print errors in the user's input without a traceback."""
+    try:
+        check_flags(sys.argv[1:])
+    except LogicMPError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(2)
     try:
         app(prog_name="logicmp")
     except LogicMPError as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(1)
     except KeyboardInterrupt:
-        typer.echo("interrupted", err=True)
-        sys.exit(130)
+        _end_interrupted()

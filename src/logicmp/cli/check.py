@@ -1,4 +1,4 @@
-"""`logicmp check`: say what was read, and what looks odd."""
+"""`logicmp check`: summarize a theory, and warn of rules that are probably not meant."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from ..normalize.build import normalize_theory
 from ..normalize.review import find_warnings
 from ..parse.load import load_theory
 from ..parse.theory import Theory
-from .options import Format, FormatOption, Grammar, GrammarOption, TheoryFile, plural
+from ..show.answers import plural
+from .options import Format, FormatOption, Grammar, GrammarOption, TheoryFile
 
 
 def check(
     file: TheoryFile,
     evidence: Annotated[
-        Path | None, typer.Option("-e", "--evidence", help="Facts to check against the theory.")] = None,
+        Path | None, typer.Option("-e", "--evidence", help="Also check the facts in this .db file.")] = None,
     fmt: FormatOption = Format.text,
     grammar: GrammarOption = Grammar.auto,
 ) -> None:
-    """Say what FILE holds: types, predicates, rules, warnings.
+    """Summarize FILE: types, predicates, rules and warnings.
 
     \b
         logicmp check smoking.mln
@@ -39,7 +40,7 @@ def check(
     try:
         warnings = [str(warning) for warning in find_warnings(normalize_theory(theory))]
     except CostError as error:
-        # in one line, as the other warnings
+        # on one line, like the other warnings
         place = f"line {error.span.line}: " if error.span is not None else ""
         warnings = [f"{place}{error.message}{f': {error.hint}' if error.hint else ''}"]
     warnings += facts.warnings if facts else []

@@ -1,4 +1,4 @@
-"""`logicmp explain`: show what each rule becomes."""
+"""`logicmp explain`: the normal form and the tensor plan of each rule."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ..normalize.cubes import NormalForm
 from ..parse.load import load_theory
 from ..plan.build import build_plan
 from ..plan.steps import Plan
-from .options import Format, FormatOption, Grammar, GrammarOption, Semantics, SemanticsOption, TheoryFile
+from .options import Format, FormatOption, Grammar, GrammarOption, Semantics, SemanticsOption, TheoryFile, split_names
 
-PlanOption = Annotated[bool, typer.Option("--plan", help="Show the tensor plan too: its steps and what they cost.")]
+PlanOption = Annotated[bool, typer.Option("--plan", help="Also show the tensor plan: its steps and their cost.")]
 SizeOption = Annotated[list[str] | None, typer.Option(
-    "--size", metavar="TYPE=N", help="How many constants a type has, for --plan; may be given several times.")]
-ObservedOption = Annotated[str, typer.Option(metavar="P,Q", help="Predicates that are evidence, for --plan.")]
+    "--size", metavar="TYPE=N", help="With --plan: number of constants of a type; repeatable.")]
+ObservedOption = Annotated[str, typer.Option(metavar="P,Q", help="With --plan: predicates that are fully observed.")]
 
 
 def explain(
@@ -30,7 +30,7 @@ def explain(
     fmt: FormatOption = Format.text,
     grammar: GrammarOption = Grammar.auto,
 ) -> None:
-    """Show the products that violate each rule in FILE, and the plan.
+    """Show how each rule in FILE can be violated, and its tensor plan.
 
     \b
         logicmp explain smoking.mln
@@ -40,7 +40,7 @@ def explain(
     theory = load_theory(file, grammar.value)
     sizes = _sizes(size or [])
     form = normalize_theory(theory, semantics.value, sizes)
-    plan = _plan(form, sizes, [name for name in observed.split(",") if name]) if with_plan else None
+    plan = _plan(form, sizes, split_names(observed)) if with_plan else None
     if fmt is Format.json:
         typer.echo(json.dumps(_as_dict(form) | ({} if plan is None else {"plan": plan.to_dict()}), indent=2))
     else:
@@ -52,7 +52,7 @@ def _sizes(given: list[str]) -> dict[str, int]:
     for text in given:
         name, equals, number = text.partition("=")
         if not equals or not number.isdecimal():
-            raise LogicMPError(f"--size {text!r} is not of the form TYPE=N", "for example --size person=1000")
+            raise LogicMPError(f"--size must be TYPE=N, got {text!r}", "for example --size person=1000")
         sizes[name] = int(number)
     return sizes
 
@@ -60,11 +60,12 @@ def _sizes(given: list[str]) -> dict[str, int]:
 def _plan(form: NormalForm, sizes: dict[str, int], observed: list[str]) -> Plan:
     for name in observed:
         if name not in form.theory.predicate:
-            raise LogicMPError(f"--observed names {name!r}, which is not a predicate of the theory",
+            raise LogicMPError(f"--observed: there is no predicate {name!r}",
                                closest(name, list(form.theory.predicate), "predicate"))
     for name, n in form.theory.with_sizes(sizes).items():
         if n == 0:
-            raise LogicMPError(f"a plan needs the size of type {name!r}", f"give --size {name}=100")
+            raise LogicMPError(f"--plan needs the number of constants of type {name!r}",
+                               f"for example --size {name}=100")
     return build_plan(form, sizes, observed)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from enum import Enum
 from pathlib import Path
@@ -15,15 +13,17 @@ from ..errors import LogicMPError
 from ..facts.columns import Evidence
 from ..facts.db import load_facts, parse_facts
 from ..files import read_source, write_whole
+from ..limits import MAX_GROUNDINGS, Limits
 from ..parse.load import load_theory
 from ..parse.theory import Theory
-from ..show.answers import _finite, to_csv, to_json, to_text
+from ..show.answers import describe, plural, to_csv, to_json, to_text, trace_to_csv
 from ..show.progress import shown_progress
-from .options import Grammar, GrammarOption, Semantics, plural
+from .options import Grammar, GrammarOption, InputOption, Semantics, SemanticsOption, check_place, split_names
 
 if TYPE_CHECKING:
     from ..inference.answers import Marginals
 
+METHODS_PAGE = 'see "Methods" in the documentation (docs/methods.md in the repository)'
 
 
 class OutputFormat(str, Enum):
@@ -39,47 +39,55 @@ class WorldName(str, Enum):
 
 
 def infer(
-    models: Annotated[list[str], typer.Option(
-        "-i", "--input", metavar="FILE", help="An .mln file, an ExpressGNN folder, or - for stdin; repeatable.")],
+    models: InputOption,
     evidence: Annotated[list[str] | None, typer.Option(
-        "-e", "--evidence", metavar="FILE", help="A .db file, or - for stdin; repeatable.")] = None,
+        "-e", "--evidence", metavar="FILE", help="Facts: a .db file, or - for stdin; repeatable.")] = None,
     query: Annotated[list[str] | None, typer.Option(
-        "-q", "--query", metavar="P,Q(x,A),...", help="Predicates, atoms or formulas; without it and without -f, every "
-        "predicate that is not closed.")] = None,
-    query_file: Annotated[Path | None, typer.Option("-f", "--query-file", help="A file of queries.")] = None,
+        "-q", "--query", metavar="P,Q(x,A),...", help="Predicates, atoms or formulas to answer; without -q and -f, "
+        "every predicate that is not closed.")] = None,
+    query_file: Annotated[Path | None, typer.Option("-f", "--query-file", help="Read queries from this file.")] = None,
     results: Annotated[Path | None, typer.Option(
-        "-r", "--results", help="Where the answers go, instead of stdout.")] = None,
+        "-r", "--results", help="Write the answers to this file instead of stdout.")] = None,
     method: Annotated[str, typer.Option(
-        "-m", "--method", help="auto (exact where it can be, mean field elsewhere), exact, mean-field, "
-        "gibbs, mc-sat, bp, lifted-bp, hl-mrf, map; see docs/methods.md.")] = "auto",
+        "-m", "--method", help="auto (exact inference where possible, mean field for the rest), exact, mean-field, "
+        f"gibbs, mc-sat, bp, lifted-bp, hl-mrf, map; {METHODS_PAGE}.")] = "auto",
     fmt: Annotated[OutputFormat, typer.Option(
-        "--format", help="text: 'Pred(A,B) 0.478' to a line, as Alchemy writes it.")] = OutputFormat.text,
-    semantics: Annotated[Semantics, typer.Option(
-        help="exact: a weight counts true groundings of its formula; alchemy: it is divided over the clauses; paper: "
-             "meeting atoms taken as independent, mean field only.")] = Semantics.exact,
+        "--format", help="text: one answer per line, 'Pred(A,B) 0.478', as Alchemy writes it.")] = OutputFormat.text,
+    semantics: SemanticsOption = Semantics.exact,
     world: Annotated[WorldName, typer.Option(
-        help="alchemy: a predicate with facts is closed unless it is asked for; open, closed: all are.")
+        help="Which atoms without a fact are false. alchemy: those of predicates that have facts and are not queried; "
+        "open: those of predicates declared with *; closed: those of predicates that are not queried.")
     ] = WorldName.alchemy,
-    closed: Annotated[str, typer.Option("-cw", "--closed", metavar="P,Q", help="Predicates that are closed.")] = "",
-    opened: Annotated[str, typer.Option("-ow", "--open", metavar="P,Q", help="Predicates that are open.")] = "",
-    seed: Annotated[int, typer.Option("-seed", "--seed", help="For everything random.")] = 0,
+    closed: Annotated[str, typer.Option(
+        "-cw", "--closed", metavar="P,Q", help="Close these predicates: their atoms without a fact are false.")] = "",
+    opened: Annotated[str, typer.Option(
+        "-ow", "--open", metavar="P,Q", help="Open these predicates: their atoms without a fact are unobserved.")] = "",
+    seed: Annotated[int, typer.Option("-seed", "--seed", help="Set the seed of all random choices.")] = 0,
     iterations: Annotated[int | None, typer.Option(
-        help="Mean field: updates at most; exactly, if --tolerance 0.")] = None,
-    damping: Annotated[float | None, typer.Option(help="Mean field: how much of the old log-odds stays.")] = None,
-    tolerance: Annotated[float | None, typer.Option(help="Mean field: stop when no marginal moves by more.")] = None,
-    restarts: Annotated[int | None, typer.Option(help="Mean field: the best of so many runs.")] = None,
-    max_cells: Annotated[int | None, typer.Option(help="Exact: table cells that one component may need.")] = None,
-    max_groundings: Annotated[int | None, typer.Option(help="Exact: open groundings there may be.")] = None,
+        help="Mean field, bp, hl-mrf: maximum number of iterations; mean field with --tolerance 0 runs exactly this "
+        "many.")] = None,
+    damping: Annotated[float | None, typer.Option(
+        help="Mean field, bp: share of the previous log-odds kept, 0 to below 1.")] = None,
+    tolerance: Annotated[float | None, typer.Option(
+        help="Mean field: stop when no marginal changes by more than this; bp, hl-mrf: no message, no truth value; at "
+        "least 0.")] = None,
+    restarts: Annotated[int | None, typer.Option(
+        help="Mean field, map: number of runs, of which the best is kept; at least 1.")] = None,
+    max_cells: Annotated[int | None, typer.Option(
+        help="Exact inference: maximum number of table cells per component.")] = None,
+    max_groundings: Annotated[int | None, typer.Option(
+        help="All but mean field: maximum number of groundings that the evidence leaves open.")] = None,
     max_seconds: Annotated[float | None, typer.Option(
-        help="Stop after so long with what there is, and say so.")] = None,
+        help="Time limit in seconds; print the best answers so far.")] = None,
     more: Annotated[list[str] | None, typer.Option(
-        "--set", metavar="NAME=VALUE", help="Any other option of the method, see docs/methods.md; repeatable.")] = None,
+        "--set", metavar="NAME=VALUE", help=f"Set any other option of the method; repeatable; {METHODS_PAGE}.")] = None,
     check: Annotated[bool, typer.Option(
-        "--check", help="Run exact and mean field, and say how far they are apart.")] = False,
+        "--check", help="Also run exact inference and report the mean-field error.")] = False,
     trace: Annotated[Path | None, typer.Option(
-        help="Mean field: write bound and violations of every iteration to a .csv file.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Mean field: draw them, .png or .svg.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Answers and errors only.")] = False,
+        help="Mean field: write the bound and the violations after every iteration to this .csv file.")] = None,
+    plot: Annotated[Path | None, typer.Option(
+        help="Mean field: draw the same to this .png, .svg or .pdf file.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print answers and errors only.")] = False,
     grammar: GrammarOption = Grammar.auto,
 ) -> None:
     """Answer queries about a Markov logic network.
@@ -87,14 +95,16 @@ def infer(
     \b
         logicmp infer -i smoking.mln -e smoking.db -q Smokes,Cancer
         logicmp infer -i smoking.mln -e smoking.db -q "Smokes(x) => Cancer(x)" -m exact
-        logicmp infer -i smoking.mln -e smoking.db -q Cancer(x) --format json -r out.json
+        logicmp infer -i smoking.mln -e smoking.db -q "Cancer(x)" --format json -r out.json
     """
     given: dict[str, Any] = {"iterations": iterations, "damping": damping, "tolerance": tolerance, "restarts": restarts,
              "max_cells": max_cells, "max_groundings": max_groundings, "max_seconds": max_seconds,
              "trace": True if trace or plot else None}
     options = {name: value for name, value in given.items() if value is not None} | _settings(more or [])
+    # the clock of the whole command starts here
+    limits = Limits(options.pop("max_seconds", None), options.pop("max_groundings", MAX_GROUNDINGS))
     for path in (results, trace, plot):
-        _check_place(path)
+        check_place(path)
     if plot is not None:
         from ..show.plot import check_plot
 
@@ -108,17 +118,22 @@ def infer(
     for warning in facts.warnings:
         say(f"warning: {warning}")
     ask: dict[str, Any] = {"query": queries or None, "semantics": semantics.value, "world": world.value,
-                           "closed": _names(closed), "opened": _names(opened), "seed": seed}
-    # torch takes its time: what is wrong with the files is said before
+                           "closed": split_names(closed), "opened": split_names(opened), "seed": seed,
+                           "limits": limits}
+    # importing torch is slow, so errors in the files are reported first
     from ..inference.run import infer as run
 
     with shown_progress(quiet) as progress:
         found = run(theory, facts, method=method, progress=progress, **ask, **options)
     checked = _check(theory, facts, ask, options, say) if check else None
-    _tell(found, theory, facts, say)
+    for line in describe(found, theory, facts):
+        say(line)
     if trace is not None or plot is not None:
         _write_trace(found, theory, trace, plot, say)
-    text = _FORMATS[fmt](found, checked)
+    if fmt is OutputFormat.json:
+        text = to_json(found, checked)
+    else:
+        text = to_csv(found) if fmt is OutputFormat.csv else to_text(found)
     if results is None:
         typer.echo(text, nl=False)
     else:
@@ -127,12 +142,12 @@ def infer(
 
 
 def _settings(pairs: list[str]) -> dict[str, Any]:
-    """`chains=4` and the like: a number, true, false, or a word."""
+    """The options in a list of `chains=4` and the like; a value is a number, true, false, or a word."""
     found = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
-            raise LogicMPError(f"--set {pair!r} is not of the form NAME=VALUE", "for example --set chains=4")
+            raise LogicMPError(f"--set must be NAME=VALUE, got {pair!r}", "for example --set chains=4")
         try:
             found[name.strip().replace("-", "_")] = json.loads(value)
         except ValueError:
@@ -144,40 +159,12 @@ def _say(quiet: bool) -> Any:
     return (lambda text: None) if quiet else (lambda text: typer.echo(text, err=True))
 
 
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def _check_place(path: Path | None) -> None:
-    """A result that cannot be written is better known before the work than after it."""
-    if path is not None and (path.is_dir() or not path.parent.is_dir()):
-        why = "it is a folder" if path.is_dir() else f"there is no folder {str(path.parent)!r}"
-        raise LogicMPError(f"cannot write {str(path)!r}: {why}")
-
-
 def _queries(texts: list[str], file: Path | None) -> list[str]:
     return texts + ([read_source(file).text] if file is not None else [])
 
 
-def _tell(found: Marginals, theory: Theory, facts: Evidence, say: Any) -> None:
-    say(f"{plural(len(theory.predicates), 'predicate')}, {plural(len(theory.rules), 'rule')}, "
-        f"{plural(len(facts), 'fact')}")
-    n_unweighted = sum(rule.weight is None and not rule.is_hard for rule in theory.rules)
-    if n_unweighted:
-        say(f"{plural(n_unweighted, 'rule')} without a weight: taken as 1 (logicmp learn finds weights)")
-    say(found.world.describe())
-    say(f"semantics: {found.semantics}; method: {found.method}")
-    for note in found.notes:
-        say(note)
-    if found.log_partition is not None:
-        say(f"log Z = {found.log_partition:.9g}")
-    elif found.solution.elbo is not None:
-        has_hard = any(rule.is_hard for rule in theory.rules)
-        say(f"lower bound of log Z{', hard rules softened,' * has_hard} = {found.solution.elbo:.9g}")
-
-
 def _check(theory: Theory, facts: Evidence, ask: dict[str, Any], options: dict[str, Any], say: Any) -> dict[str, Any]:
-    """How far mean field is from the truth."""
+    """Run exact inference and mean field, and measure how far they differ."""
     from ..inference.run import infer, method_class
 
     exact, field = (infer(theory, facts, method=name, **ask, **{
@@ -196,18 +183,12 @@ def _write_trace(found: Marginals, theory: Theory, trace: Path | None, plot: Pat
     iterations = found.solution.trace
     if not iterations:
         raise LogicMPError("there are no iterations to trace: all was solved exactly", "use -m mean-field")
+    rules = [str(rule) for rule in theory.rules]
     if trace is not None:
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(["iteration", "elbo", "change", *(str(rule) for rule in theory.rules)])
-        writer.writerows([i.number, i.elbo, _finite(i.change), *i.violations] for i in iterations)
-        write_whole(trace, out.getvalue(), "the trace")
+        write_whole(trace, trace_to_csv(iterations, rules), "the trace")
         say(f"{plural(len(iterations), 'iteration')} in {trace}")
     if plot is not None:
         from ..show.plot import draw_trace
 
-        draw_trace(plot, iterations, [str(rule) for rule in theory.rules])
+        draw_trace(plot, iterations, rules)
         say(f"plot in {plot}")
-
-
-_FORMATS = {OutputFormat.text: to_text, OutputFormat.json: to_json, OutputFormat.csv: to_csv}

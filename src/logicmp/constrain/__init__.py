@@ -1,1 +1,1 @@
-"""Losses, constrained layers and decoding from rules.  Room: layer, inference -> **constrain** -> cli."""
+"""Losses, constrained layers, distillation and decoding from rules.  Room: layer, inference -> **constrain** -> cli."""

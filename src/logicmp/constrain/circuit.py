@@ -1,12 +1,9 @@
-"""Compile constraints into a circuit: exact sums and maxima over all worlds that obey the rules, batched, in torch.
+"""A circuit of rules: sums and maxima over all worlds that satisfy them, batched and differentiable.
 
-Stage: ground -> **learn**.  Paper: the ACs of SL and SPL, and the table of compile times in the appendix.
+Room: cnf -> **circuit** -> compile, losses.  Paper: the arithmetic circuits of SL and SPL.
 
     A(x) => B(x)      a sentential decision diagram: every node is a sum of products prime * sub, run level by level
-    log Z(theta)      the log-weight of all worlds that obey the rules; its gradient are the marginals
-
-A circuit may be exponentially larger than its rules: that of transitivity has 27,000 nodes over 6 tokens, 310,000 over
-7, and over 8 it is not done in a minute. So there is a limit of time and one of nodes.
+    log Z(theta)      the log-weight of all worlds that satisfy the rules; its gradients are the marginals
 """
 
 from __future__ import annotations
@@ -20,17 +17,17 @@ from torch import Tensor
 
 from .cnf import Cnf
 
-# the numbers of the constants among the values of a circuit; literals follow, !b at 2 + 2b and b at 3 + 2b
+# indices of the constants in the values of a circuit; literals follow, !b at 2 + 2b and b at 3 + 2b
 TRUE, FALSE, LITERALS = 0, 1, 2
 
 
 @dataclass(frozen=True)
 class Level:
-    """Nodes that only need what stands before them: sums of products of two values, one entry for each product."""
+    """Nodes that depend on earlier levels only: sums of products of two values, one entry for each product."""
 
     prime: Tensor
     sub: Tensor
-    # which node of the level a product belongs to
+    # the node of the level that a product belongs to
     owner: Tensor
     n_nodes: int
 
@@ -42,14 +39,14 @@ class Level:
 class Circuit:
     """Compiled rules. `potentials` are log-weights of the values of the network's variables, [batch, values].
 
-    A node says nothing of variables that do not matter to it. Log-weights are taken relative to what such a variable
-    contributes (the sum, or the maximum, of its two), so that nothing has to be added where it is missing.
+    A node leaves out variables that do not matter to it. Log-weights are relative to the contribution of such a
+    variable (the sum, or the maximum, of its two), so that a missing variable adds 0.
     """
 
     cnf: Cnf
     levels: tuple[Level, ...]
     root: int
-    # that compiling took
+    # compile time
     seconds: float
 
     @property
@@ -65,7 +62,7 @@ class Circuit:
                 f"nodes, {self.n_products:,} products, {len(self.levels)} levels")
 
     def count_models(self) -> int:
-        """How many worlds obey the rules, exactly."""
+        """How many worlds satisfy the rules, as an exact integer."""
         half = Fraction(1, 2)
         values = [Fraction(1), Fraction(0), *[half] * (2 * self.cnf.n_booleans)]
         for level in self.levels:
@@ -76,13 +73,13 @@ class Circuit:
         return int(values[self.root] * 2**self.cnf.n_booleans)
 
     def log_z(self, potentials: Tensor) -> Tensor:
-        """The log of the summed weight of all worlds that obey the rules, [batch]; -inf where evidence breaks them."""
+        """The log-weight of all worlds that satisfy the rules, [batch]; -inf where evidence violates them."""
         pairs = self._pairs(potentials)
         free = torch.logsumexp(pairs, -1, keepdim=True)
         return self._run(pairs - free, _log_sum)[self.root] + free.sum((1, 2))
 
     def marginals(self, potentials: Tensor) -> Tensor:
-        """The probability of each value among the worlds that obey the rules: the slope of log Z, differentiable."""
+        """The probability of each value given the rules, [batch, values]: the gradient of log Z; differentiable."""
         at = potentials if potentials.requires_grad else potentials.detach().requires_grad_()
         with torch.enable_grad():
             (slope,) = torch.autograd.grad(self.log_z(at).sum(), at, create_graph=potentials.requires_grad)
@@ -90,15 +87,15 @@ class Circuit:
 
     @torch.no_grad()
     def best(self, potentials: Tensor) -> tuple[Tensor, Tensor]:
-        """The heaviest world that obeys the rules: the values of its variables, [batch, variables], and its log-weight.
+        """The best world that satisfies the rules: its values, [batch, variables], and its log-weight, [batch].
 
-        Of worlds that weigh the same it is one; where no world is left, the log-weight is -inf.
+        If several worlds are best, it is one of them; if there is none, the log-weight is -inf.
         """
         device, potentials = potentials.device, potentials.cpu()
         pairs = self._pairs(potentials)
         free = pairs.amax(-1, keepdim=True)
         values = self._run(pairs - free, _segment_max)
-        # from the root down, the first of the best products of each node that was taken
+        # from the root down: of each chosen node, the first of its best products
         taken = torch.zeros(values.shape, dtype=torch.bool)
         taken[self.root] = True
         first = len(values)
@@ -106,7 +103,7 @@ class Circuit:
             first -= level.n_nodes
             products = values[level.prime] + values[level.sub]
             is_best = products == values[first : first + level.n_nodes][level.owner]
-            # the number of the first of them, as the largest when counted from the end
+            # the first index among equals is the largest when counted from the end
             numbers = torch.arange(len(products), 0, -1)[:, None] * is_best
             chosen = len(products) - _segment_max(numbers.double(), level).long()
             node, item = taken[first : first + level.n_nodes].nonzero(as_tuple=True)
@@ -122,7 +119,7 @@ class Circuit:
         return padded[:, torch.from_numpy(self.cnf.place)]
 
     def _run(self, pairs: Tensor, add: Callable[[Tensor, Level], Tensor]) -> Tensor:
-        """The values of constants and literals, then those of all nodes, [values, batch]."""
+        """The values of constants and literals, then of all nodes, [values, batch]."""
         constants = pairs.new_tensor([0.0, -torch.inf]).unsqueeze(-1).expand(2, len(pairs))
         values = torch.cat([constants, pairs.flatten(1).T])
         for level in (level.to(values.device) for level in self.levels):
@@ -138,7 +135,7 @@ def _segment_max(products: Tensor, level: Level) -> Tensor:
 
 
 def _log_sum(products: Tensor, level: Level) -> Tensor:
-    """log sum exp of the products of each node, -inf where none is possible, and no NaN in the gradient there."""
+    """log sum exp of the products of each node, -inf if none is possible, without NaN in the gradient."""
     top = _segment_max(products.detach(), level)
     top = torch.where(top == -torch.inf, torch.zeros_like(top), top)
     total = torch.zeros_like(top).index_add(0, level.owner, torch.exp(products - top.index_select(0, level.owner)))

@@ -1,12 +1,12 @@
 """The best equivalence relation: correlation clustering of pair weights.
 
-Stage: infer -> **learn**.  Used by decode.
+Room: inference, cnf -> **cluster** -> decoding.
 
     maximize  sum of weights[i, j] over the pairs in one cluster
 
-Small ones are solved as integer programs. Else clusters are merged while that gains (the best pair of clusters first),
-then single elements are moved while that gains, and again, from several starts; the best end is taken. The starts are
-all apart, all together and the components of the positive pairs, so the answer is never worse than one of these.
+Clusters are merged while that increases the sum (the best pair first), then single elements are moved, and so on. The
+starts are: all apart, all together, and the components of the positive pairs; the result is never worse than these. Few
+elements are also solved as an integer program, which proves its answer.
 """
 
 from __future__ import annotations
@@ -22,27 +22,28 @@ from ..inference.search.ilp import solve_ilp
 from .cnf import as_constraints, ground_constraints
 
 EQUIVALENCE = "symmetric C(t, t)\nC(a,b) ^ C(b,c) => C(a,c)."
-# elements up to which an integer program is tried
+# largest number of elements for the integer program
 MAX_EXACT = 16
-# less than this is no gain, but rounding, relative to the largest weight
+# smaller gains, relative to the largest weight, are rounding errors
 ROUNDING = 1e-12
 
 
 def best_clusters(weights: np.ndarray, max_seconds: float = 10.0, max_exact: int = MAX_EXACT
                   ) -> tuple[np.ndarray, bool]:
-    """The cluster of each element, and whether no clustering is better.
+    """The cluster of each element, and whether the clustering is proven to be best.
 
     >>> best_clusters(np.array([[0, 2, -1], [2, 0, 3], [-1, 3, 0]], dtype=float))
     (array([0, 0, 0]), True)
 
     Args:
         weights: [n, n], symmetric; the diagonal does not count.
-        max_seconds, max_exact: for the integer program: its time, and for how many elements it is tried.
+        max_seconds: time limit of the integer program.
+        max_exact: largest number of elements for which the integer program is tried.
     """
     weights = weights - np.diag(np.diag(weights))
     n = len(weights)
     best = max((_improve(weights, start) for start in _starts(weights)), key=lambda labels: objective(weights, labels))
-    # no clustering has more than all that is positive
+    # no sum is larger than that of all positive weights
     bound = np.triu(weights).clip(0).sum()
     if objective(weights, best) >= bound - ROUNDING * n * np.abs(weights).max(initial=0.0):
         return best, True
@@ -63,7 +64,7 @@ def _starts(weights: np.ndarray) -> Iterator[np.ndarray]:
     n = len(weights)
     yield np.arange(n)
     yield np.zeros(n, dtype=np.int64)
-    # the components of the positive pairs: each element takes the least number among its neighbours until none changes
+    # the components of the positive pairs: each element takes the smallest label of its neighbours until none changes
     is_near = (weights > 0) | np.eye(n, dtype=bool)
     labels, before = np.arange(n), None
     while before is None or (labels != before).any():
@@ -73,7 +74,7 @@ def _starts(weights: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def _improve(weights: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Merge and move until neither gains."""
+    """Merge and move until neither increases the sum."""
     least = ROUNDING * max(1.0, len(weights) * float(np.abs(weights).max(initial=0.0)))
     while True:
         before = labels
@@ -83,7 +84,7 @@ def _improve(weights: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def _merge(weights: np.ndarray, labels: np.ndarray, least: float) -> np.ndarray:
-    """Join the two clusters that gain most by it, until none does."""
+    """Merge the two clusters with the largest gain, until there is no gain."""
     labels = np.unique(labels, return_inverse=True)[1]
     member = np.eye(labels.max() + 1)[labels]
     between = member.T @ weights @ member
@@ -99,10 +100,10 @@ def _merge(weights: np.ndarray, labels: np.ndarray, least: float) -> np.ndarray:
 
 
 def _move(weights: np.ndarray, labels: np.ndarray, least: float) -> np.ndarray:
-    """Move the element that gains most by it to another cluster, or to one of its own, until none does."""
+    """Move the element with the largest gain to another or a new cluster, until there is no gain."""
     labels = np.unique(labels, return_inverse=True)[1]
     n, n_clusters = len(labels), int(labels.max()) + 1
-    # what an element gains from each cluster; the last column is an empty one
+    # the sum of weights from an element to each cluster; the last column is a new cluster
     toward = np.append(weights @ np.eye(n_clusters)[labels], np.zeros((n, 1)), 1)
     rows = np.arange(n)
     for _ in range(20 * n):
@@ -119,13 +120,13 @@ def _move(weights: np.ndarray, labels: np.ndarray, least: float) -> np.ndarray:
 
 
 def _solve(weights: np.ndarray, max_seconds: float) -> tuple[np.ndarray | None, bool]:
-    """By an integer program over the pairs."""
+    """The best clusters by an integer program over the pairs, None without an answer; and whether they are proven."""
     n = len(weights)
     network = ground_constraints(as_constraints(EQUIVALENCE), {"t": n}, unary={"C": torch.from_numpy(weights)})
     try:
         values, is_proven = solve_ilp(build_arrays(network, None, unary_features=True), max_seconds)
     except LogicMPError:
-        # without SciPy what was found stands, and nothing is proven
+        # without SciPy nothing is proven
         return None, False
     if values is None:
         return None, False

@@ -1,12 +1,11 @@
-"""Rules as constraints: a CNF over booleans, and the way between the layer's tensors and its variables.
+"""Rules as constraints: a CNF over booleans.
 
-Stage: ground -> **learn**.  Used by circuits, semantic_loss, spl, distill and decode.
+Room: ground -> **cnf** -> compile, cluster, decoding.
 
     C(a,b) ^ C(b,c) => C(a,c)      clause  !C(A,B) v !C(B,C) v C(A,C)   for each grounding
     label(i) in {B, I, O}          three booleans, exactly one of which is true
 
-Here a rule is a constraint whatever its weight, because it is the rule that was written; with `rules="hard"` only the
-rules with a full stop are.
+Every rule is a constraint, whatever its weight; with `rules="hard"` only the rules that end with a full stop are.
 """
 
 from __future__ import annotations
@@ -26,32 +25,30 @@ from ..ground.network import HARD, Network
 from ..parse.load import parse_theory
 from ..parse.theory import Rule, Theory
 
-RULES = ("all", "hard")
-
 
 def as_constraints(theory: Theory | str, rules: str = "all") -> Theory:
-    """The theory with its rules as hard ones.
+    """The theory with its rules as hard rules.
 
     >>> print(*as_constraints("2 C(a,b) ^ C(b,c) => C(a,c)").rules)
     C(a, b) ^ C(b, c) => C(a, c).
     """
     theory = parse_theory(theory) if isinstance(theory, str) else theory
-    if rules not in RULES:
-        raise LogicMPError(f"unknown rules {rules!r}", f"known: {', '.join(RULES)}")
+    if rules not in ("all", "hard"):
+        raise LogicMPError(f"rules must be 'all' or 'hard', got {rules!r}")
     chosen = [rule for rule in theory.rules if rules == "all" or rule.is_hard]
     for rule in chosen:
         if not rule.is_hard and rule.weight is not None and rule.weight <= 0:
-            raise RuleError(f"a rule with weight {rule.weight:g} is no constraint", rule.span,
-                            "write what must hold instead; or take rules='hard'; or the LogicMP layer, which takes "
-                            "every weight")
+            raise RuleError(f"a rule with weight {rule.weight:g} is not a constraint", rule.span,
+                            "negate the formula; or use rules='hard'; or use the LogicMP layer, which accepts every "
+                            "weight")
     if not chosen:
         raise LogicMPError("the theory has no rule that is a constraint" + (
-            ": none ends with a full stop" if theory.rules else ""), "add one, or take rules='all'")
+            ": none ends with a full stop" if theory.rules else ""), "add one, or use rules='all'")
     return replace(theory, rules=tuple(replace(rule, is_hard=True, weight=None) for rule in chosen))
 
 
 def with_sizes(theory: Theory, sizes: Mapping[str, int]) -> Theory:
-    """The theory with a constant for each place of its tensors."""
+    """The theory with as many constants as its tensors have entries."""
     more = {}
     for name, size in theory.with_sizes(sizes).items():
         if not size:
@@ -64,7 +61,7 @@ def with_sizes(theory: Theory, sizes: Mapping[str, int]) -> Theory:
 
 def ground_constraints(theory: Theory, sizes: Mapping[str, int], evidence: Mapping[str, Tensor] | None = None,
                        unary: Mapping[str, Tensor] | None = None, hint: str | None = None) -> Network:
-    """The ground network of constraints; `hint` says which method can do what is too big here."""
+    """The ground network of constraints; `hint` replaces the hint of the error for too many groundings."""
     try:
         return build_network(world_from_tensors(with_sizes(theory, sizes), unary, evidence))
     except CostError as cause:
@@ -76,14 +73,14 @@ class Cnf:
     """Constraints over booleans: one for a variable of two values, one for each value of any other."""
 
     network: Network
-    # by boolean: the variable and the value it stands for
+    # by boolean: its variable and its value
     variable: np.ndarray
     value: np.ndarray
-    # by boolean: where in the potentials its log-weights stand, false and true; the place after the last holds zero
+    # by boolean: indices of its log-weights in the potentials, false and true; the index after the last means 0
     place: np.ndarray
     # boolean b is written b + 1, and -b - 1 where it is negated
     clauses: list[tuple[int, ...]]
-    # the rule of each clause, -1 where it says that a variable has exactly one value
+    # the rule of each clause, -1 for clauses that give a variable exactly one value
     rule: list[int]
 
     @property
@@ -91,7 +88,7 @@ class Cnf:
         return len(self.variable)
 
     def values(self, truth: Tensor) -> Tensor:
-        """What the variables are, [batch, variables], given the booleans, [batch, booleans]."""
+        """The values of the variables, [batch, variables], from booleans, [batch, booleans]."""
         found = torch.zeros(len(truth), len(self.network.cards), dtype=torch.long)
         return found.index_add_(1, torch.from_numpy(self.variable), truth.long() * torch.from_numpy(self.value))
 
@@ -101,7 +98,7 @@ class Cnf:
 
 
 def build_cnf(network: Network) -> Cnf:
-    """The hard features of a network as clauses: a feature is the conjunction that must not hold.
+    """The hard features of a network as clauses: a clause is the negation of a feature, which is a conjunction.
 
     >>> build_cnf(ground_constraints(as_constraints("A => B"), {})).clauses
     [(-1, 2)]

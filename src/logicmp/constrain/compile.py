@@ -1,12 +1,11 @@
-"""Compile constraints into a circuit: exact sums and maxima over all worlds that obey the rules, batched, in torch.
+"""Compile rules into a circuit with PySDD.
 
-Stage: ground -> **learn**.  Paper: the ACs of SL and SPL, and the table of compile times in the appendix.
+Room: cnf, circuit -> **compile** -> losses.  Paper: the table of compile times in the appendix.
 
-    A(x) => B(x)      a sentential decision diagram: every node is a sum of products prime * sub, run level by level
-    log Z(theta)      the log-weight of all worlds that obey the rules; its gradient are the marginals
+    C(a,b) ^ C(b,c) => C(a,c)      tokens     6         7          8
+                                   nodes      27,000    310,000    not compiled within a minute
 
-A circuit may be exponentially larger than its rules: that of transitivity has 27,000 nodes over 6 tokens, 310,000 over
-7, and over 8 it is not done in a minute. So there is a limit of time and one of nodes.
+A circuit may be exponentially larger than its rules, so compiling has a limit on time and one on nodes.
 """
 
 from __future__ import annotations
@@ -17,73 +16,22 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
 
 from ..errors import CostError, LogicMPError
-from ..execute.inputs import Inputs, read_inputs
+from ..limits import need
 from ..parse.theory import Theory
 from .circuit import FALSE, LITERALS, TRUE, Circuit, Level
 from .cnf import Cnf, as_constraints, build_cnf, ground_constraints
-from .tensors import read_potentials
 
-# which method can, where a circuit cannot
-OTHERWISE = ("without a circuit: SLrelax for a loss, the LogicMP layer for marginals, decode for an answer that obeys "
-             "the rules")
-
-
-class Compiled(nn.Module):
-    """What semantic loss and SPL share: a circuit for each size they are called with, compiled when first needed.
-
-    Args:
-        theory: rules as text, or a `Theory`; all of them are constraints, whatever their weight.
-        sizes: how many constants each type has, to compile now instead of in the first call.
-        options: as for `compile_rules`.
-    """
-
-    def __init__(self, theory: Theory | str, sizes: Mapping[str, int] | None = None, **options: Any):
-        super().__init__()
-        self.theory = as_constraints(theory, options.pop("rules", "all"))
-        self.options = options
-        self._circuits: dict[tuple[tuple[str, int], ...], Circuit] = {}
-        if sizes is not None:
-            self.circuit(self.theory.with_sizes(sizes))
-
-    def circuit(self, sizes: Mapping[str, int]) -> Circuit:
-        """The circuit for these sizes: it prints its size, and knows the `seconds` it took."""
-        key = tuple(sorted(sizes.items()))
-        if key not in self._circuits:
-            self._circuits[key] = compile_rules(self.theory, sizes, **self.options)
-        return self._circuits[key]
-
-    def read(self, logits: Tensor | Mapping[str, Tensor], evidence: Mapping[str, Tensor] | None
-             ) -> tuple[Inputs, Circuit, Tensor]:
-        """What was given, its circuit, and the log-probabilities of the circuit's variables."""
-        inputs = read_inputs(self.theory, logits, evidence, None)
-        circuit = self.circuit(inputs.sizes)
-        return inputs, circuit, read_potentials(circuit.cnf.network, inputs)
-
-    def refuse_broken(self, log_z: Tensor, inputs: Inputs, what: str) -> None:
-        """Raise where no world is left, with the first rule that is broken whatever the unknown atoms are."""
-        if not bool((log_z == -torch.inf).any()):
-            return
-        item = int((log_z == -torch.inf).nonzero()[0])
-        known = {name: tensor[item] for name, tensor in {**inputs.evidence, **inputs.observed}.items()}
-        # raises itself where one grounding shows it
-        ground_constraints(self.theory, inputs.sizes, known)
-        raise LogicMPError(f"no world obeys the rules and the {what} of item {item}",
-                           f"correct the {what}, or use the LogicMP layer, where rules may be broken")
-
-    def extra_repr(self) -> str:
-        return f"{len(self.theory.rules)} rules"
-
-
-# compilation
+# alternatives for rules that do not compile
+OTHERWISE = ("without a circuit: SLrelax for a loss, the LogicMP layer for marginals, decode for an answer that "
+             "satisfies the rules")
 
 
 def compile_rules(theory: Theory | str, sizes: Mapping[str, int] | None = None, rules: str = "all",
                   max_seconds: float = 60.0, max_nodes: int = 1_000_000, vtree: str = "balanced",
                   minimize: bool = False) -> Circuit:
-    """Compile the rules of a theory, grounded over given sizes.
+    """Compile the rules of a theory into a circuit, for counts, sums, maxima and marginals over worlds.
 
     >>> circuit = compile_rules("C(a,b) ^ C(b,c) => C(a,c)", {"thing": 3})
     >>> print(circuit)
@@ -92,10 +40,20 @@ def compile_rules(theory: Theory | str, sizes: Mapping[str, int] | None = None, 
     171
 
     Args:
-        rules: which rules are constraints, "all" or "hard".
-        max_seconds, max_nodes: give up beyond; looked at after every clause.
-        vtree: how the variables are split, "balanced" or "right".
-        minimize: search for better splits on the way: smaller circuits, several times the time.
+        theory: rules as text, or a `Theory`; each rule is a constraint, and weights do not count.
+        sizes: number of constants by type; default: as many as the theory declares.
+        rules: which rules are constraints: "all", or "hard" for those that end with a full stop.
+        max_seconds: time limit in seconds, at least 0, checked after every clause.
+        max_nodes: limit on the nodes of the circuit, at least 1, checked after every clause.
+        vtree: how the circuit splits its variables: "balanced" or "right".
+        minimize: search for better splits while compiling: a smaller circuit, but several times slower to compile.
+
+    Returns:
+        The circuit; `print` shows its size.
+
+    Raises:
+        CostError: a limit is reached; the error shows the rule.
+        LogicMPError: PySDD is not installed, or no world satisfies the rules.
     """
     cnf = build_cnf(ground_constraints(as_constraints(theory, rules), sizes or {}, hint=OTHERWISE))
     if not cnf.clauses:
@@ -105,26 +63,25 @@ def compile_rules(theory: Theory | str, sizes: Mapping[str, int] | None = None, 
     seconds = time.monotonic() - started
     if root.is_false():
         shown = "\n".join(f"  {rule}" for rule in cnf.rules())
-        raise LogicMPError(f"no world obeys the rules; these cannot hold together:\n{shown}", "take one of them out")
+        raise LogicMPError(f"no world satisfies the rules; these cannot all be satisfied:\n{shown}",
+                           "remove one of them")
     levels, number = _read_levels(root, manager)
     return Circuit(cnf, levels, number, seconds)
 
 
 def conjoin_clauses(cnf: Cnf, max_seconds: float, max_nodes: int, vtree: str = "balanced", minimize: bool = False
                     ) -> tuple[Any, Any]:
-    """The manager of a diagram, which has to outlive it, and the diagram of all clauses, one after the other."""
-    try:
-        from pysdd.sdd import SddManager, Vtree
-    except ImportError:
-        raise LogicMPError("circuits need PySDD, which is not installed",
-                           f'pip install "logicmp[circuits]"; or {OTHERWISE}') from None
+    """The conjunction of all clauses as a diagram, after its manager, which must outlive it."""
+    need("pysdd", "circuits", "a circuit", OTHERWISE)
+    from pysdd.sdd import SddManager, Vtree
+
     if vtree not in ("balanced", "right"):
-        raise LogicMPError(f"unknown vtree {vtree!r}", "known: balanced, right")
+        raise LogicMPError(f"vtree must be 'balanced' or 'right', got {vtree!r}")
     started, order = time.monotonic(), _close_together(cnf)
     manager = SddManager.from_vtree(Vtree(cnf.n_booleans, [b + 1 for b in order], vtree))
     manager.auto_gc_and_minimize_on() if minimize else manager.auto_gc_and_minimize_off()
     place = {int(b) + 1: k for k, b in enumerate(order)}
-    # the last variables first: measured on transitivity it halves the time
+    # the last variables first: this halves the time for transitivity
     todo = sorted(range(len(cnf.clauses)), key=lambda c: sorted(place[abs(x)] for x in cnf.clauses[c]), reverse=True)
     root = manager.true()
     for done, c in enumerate(todo):
@@ -141,16 +98,15 @@ def conjoin_clauses(cnf: Cnf, max_seconds: float, max_nodes: int, vtree: str = "
         if done + 1 < len(todo) and (seconds > max_seconds or nodes > max_nodes):
             span = cnf.network.rules[cnf.rule[c]].span if cnf.rule[c] >= 0 else None
             raise CostError(f"the rules do not compile: {nodes:,} nodes (limit {max_nodes:,}) after {seconds:.1f} s "
-                            f"(limit {max_seconds:g}), with {done + 1:,} of {len(todo):,} clauses; the last one is of "
-                            "this rule", span, f"raise max_seconds or max_nodes; or {OTHERWISE}")
+                            f"(limit {max_seconds:g}), with {done + 1:,} of {len(todo):,} clauses; the last one comes "
+                            "from this rule", span, f"raise max_seconds or max_nodes; or {OTHERWISE}")
     return manager, root
 
 
 def _close_together(cnf: Cnf, rounds: int = 20) -> np.ndarray:
-    """An order of the booleans in which those of one clause stand close together, as FORCE finds it (Aloul 2003).
+    """An order of the booleans in which those of one clause are close together, by FORCE (Aloul 2003).
 
-    Each round moves a boolean to the mean of its clauses; the order with the smallest spans, the given one if none is
-    better, is kept.
+    Each round moves a boolean to the mean of its clauses. The order with the smallest total span is kept.
     """
     row = np.repeat(np.arange(len(cnf.clauses)), [len(c) for c in cnf.clauses])
     column = np.array([abs(x) - 1 for clause in cnf.clauses for x in clause])
@@ -171,7 +127,7 @@ def _close_together(cnf: Cnf, rounds: int = 20) -> np.ndarray:
 
 
 def _read_levels(root: Any, manager: Any) -> tuple[tuple[Level, ...], int]:
-    """The nodes below a diagram's root as tensors, each on the first level where all it needs is known."""
+    """The nodes below a diagram's root as tensors, each on the level after the last of its parts."""
     number = {manager.true().id: TRUE, manager.false().id: FALSE}
     depth: dict[int, int] = {}
     products: dict[int, list[tuple[int, int]]] = {}

@@ -1,11 +1,11 @@
-r"""Put the rules into the network itself: the layer's output is what the network below it learns.
+r"""Distill rules into a model: it is trained to reproduce the layer's output.
 
-Stage: layer -> **learn**.  Paper: posterior regularization (appendix), LogicDist in the experiments on text.
+Room: layer, tensors -> **distillation**.  Paper: posterior regularization (appendix), LogicDist in the text task.
 
-    distill      loss(p, q)                               q = LogicMP(p), no gradient through it
-    LogicDist    (1 - pi) CE(labels, p) + pi CE(q, p)     pi grows with the steps; Hu et al. 2016
+    distill      loss(p, q)                               q = LogicMP(p), no gradient through q
+    LogicDist    (1 - pi) CE(labels, p) + pi CE(q, p)     pi grows with the training steps; Hu et al. 2016
 
-p are the network's logits and q what the rules make of them. Atoms that are observed or do not exist do not count.
+p are the model's predictions, q those of the layer. Atoms that are observed or masked do not count.
 """
 
 from __future__ import annotations
@@ -25,24 +25,26 @@ from ..parse.load import parse_theory
 from ..parse.theory import Predicate, Theory
 from .tensors import open_values, read_labels, to_atoms, value_scores
 
-KINDS = ("mse", "kl")
-
 
 def distillation_loss(theory: Theory | str, logits: Tensor | Mapping[str, Tensor],
                       target: Tensor | Mapping[str, Tensor], kind: str = "mse",
                       evidence: Mapping[str, Tensor] | None = None,
                       mask: Tensor | Mapping[str, Tensor] | None = None) -> Tensor:
-    """How far logits are from those of a target, [batch...]: the mean over what is not known; the target is fixed.
+    """The distance of logits from those of a fixed target, [batch...]: the mean over unobserved atoms.
 
     >>> float(distillation_loss("P(x)\\n1 P(x)", torch.tensor([0.0, 1.0]), torch.tensor([2.0, 1.0])))
     2.0
 
     Args:
-        kind: "mse" of the logits, as in the paper, or "kl" from the target's probabilities.
-        evidence, mask: as for `LogicMP`.
+        theory: declares the predicates, as text or as a `Theory`.
+        logits: the student's logits, as for `LogicMP`.
+        target: the teacher's logits, in the same form; no gradient goes through them.
+        kind: "mse": squared difference of logits, as in the paper; "kl": KL divergence from the target's probabilities.
+        evidence: as for `LogicMP`; observed atoms do not count.
+        mask: as for `LogicMP`; masked entities do not count.
     """
-    if kind not in KINDS:
-        raise LogicMPError(f"unknown kind {kind!r}", f"known: {', '.join(KINDS)}")
+    if kind not in ("mse", "kl"):
+        raise LogicMPError(f"kind must be 'mse' or 'kl', got {kind!r}")
     theory = parse_theory(theory) if isinstance(theory, str) else theory
     student, teacher = (read_inputs(theory, given, evidence, mask) for given in (logits, target))
     parts = []
@@ -61,7 +63,7 @@ def distillation_loss(theory: Theory | str, logits: Tensor | Mapping[str, Tensor
 
 def distill(layer: LogicMP, logits: Tensor | Mapping[str, Tensor], evidence: Mapping[str, Tensor] | None = None,
             mask: Tensor | Mapping[str, Tensor] | None = None, kind: str = "mse") -> Tensor:
-    """Posterior regularization as in the paper's appendix, [batch...]: the layer's output is what the logits should be.
+    """A loss that moves logits towards the layer's output: posterior regularization, as in the paper's appendix.
 
     >>> layer = LogicMP("A => B", iterations=1)
     >>> logits = {"A": torch.tensor(0.0, requires_grad=True), "B": torch.tensor(0.0, requires_grad=True)}
@@ -70,8 +72,14 @@ def distill(layer: LogicMP, logits: Tensor | Mapping[str, Tensor], evidence: Map
     (0.5, -0.5)
 
     Args:
-        logits, evidence, mask: as for the layer.
-        kind: "mse" of the logits, as in the paper, or "kl".
+        layer: the `LogicMP` layer with the rules; its weights get no gradient.
+        logits: the model's logits: a tensor, or tensors by predicate, as for the layer.
+        evidence: observed atoms by predicate, as for the layer; they do not count in the loss.
+        mask: which entities exist, as for the layer; the others do not count in the loss.
+        kind: "mse": squared difference of logits, as in the paper; "kl": KL divergence from the layer's probabilities.
+
+    Returns:
+        The loss of each item, [batch...]: the mean over unobserved atoms.
     """
     with torch.no_grad():
         target = layer(logits, evidence, mask)
@@ -80,38 +88,46 @@ def distill(layer: LogicMP, logits: Tensor | Mapping[str, Tensor], evidence: Map
 
 @dataclass(frozen=True)
 class Imitation:
-    """One step of `LogicDist`."""
+    """The result of one call of `LogicDist`."""
 
     # [batch...]
     loss: Tensor
-    # the teacher's logits, in the form that the student's came in
+    # the teacher's logits, in the same form as the student's
     teacher: Any
-    # how much of the loss is imitation
+    # share of the teacher in the loss
     pi: float
 
 
 class LogicDist(nn.Module):
-    r"""Logic distillation (Hu et al. 2016): a student p learns from labels and from a teacher q that knows the rules.
+    r"""Logic distillation (Hu et al. 2016): a student p is trained with labels and with a teacher q, p given the rules.
 
     .. math:: q(y) \propto p(y) \, e^{-C \sum_f w_f V_f(y)}, \quad
               \pi_t = \min(\pi_{max}, 1 - \alpha^t)
 
-    The teacher is the projection of the student onto the rules; here mean field computes it, which is the layer with
-    the rules' weights times C. After training either can answer: `teacher(logits)` is q.
+    The teacher is computed by mean field: it is the layer with the rules' weights times C. After training you can use
+    the student or the teacher, `teacher(logits)`.
+
+    >>> dist = LogicDist("A => B", strength=2.0)
+    >>> logits, labels = {"A": torch.tensor(1.0), "B": torch.tensor(0.0)}, {"A": torch.tensor(True)}
+    >>> round(float(dist(logits, labels, step=1).loss), 2)
+    0.35
 
     Args:
-        theory: rules as text, or a `Theory`; a rule without a weight has 1.
-        strength: C.
-        pi_max, alpha: the schedule of imitation: how far it goes, and what is left of the way after each step.
-        options: as for `LogicMP`.
+        theory: rules as text, or a `Theory`; a rule without a weight has weight 1.
+        strength: C in the formula, above 0: factor on the weights of soft rules.
+        pi_max: largest share of the teacher in the loss, 0 to 1.
+        alpha: decay of the labels' share, 0 to 1: the teacher's share at step t is 1 - alpha^t, at most pi_max.
+        options: arguments of `LogicMP` other than `learn_weights`, for example `iterations=3`.
     """
 
     def __init__(self, theory: Theory | str, strength: float = 1.0, pi_max: float = 0.9, alpha: float = 0.9,
                  **options: Any):
         super().__init__()
-        if strength <= 0 or not 0 <= pi_max <= 1 or not 0 <= alpha <= 1:
-            raise LogicMPError(f"strength={strength}, pi_max={pi_max}, alpha={alpha} cannot be",
-                               "strength is above 0, pi_max and alpha are from 0 to 1")
+        if not strength > 0:
+            raise LogicMPError(f"strength must be above 0, got {strength}")
+        for name, share in (("pi_max", pi_max), ("alpha", alpha)):
+            if not 0 <= share <= 1:
+                raise LogicMPError(f"{name} must be from 0 to 1, got {share}")
         theory = parse_theory(theory) if isinstance(theory, str) else theory
         weights = [1.0 if rule.weight is None else rule.weight for rule in theory.rules]
         rules = (rule if rule.is_hard else replace(rule, weight=strength * weight)
@@ -121,7 +137,7 @@ class LogicDist(nn.Module):
         self.alpha = alpha
 
     def pi(self, step: int) -> float:
-        """How much of the loss is imitation at a step, counted from 0.
+        """The share of the teacher in the loss at a step, counted from 0.
 
         >>> dist = LogicDist("A => B")
         >>> [round(dist.pi(step), 3) for step in (0, 1, 10, 100)]
@@ -132,12 +148,15 @@ class LogicDist(nn.Module):
     def forward(self, logits: Tensor | Mapping[str, Tensor], labels: Mapping[str, Tensor], step: int,
                 evidence: Mapping[str, Tensor] | None = None,
                 mask: Tensor | Mapping[str, Tensor] | None = None) -> Imitation:
-        """The student's loss, and the teacher.
+        """The student's loss, the teacher's logits, and the teacher's share.
 
         Args:
-            labels: by predicate, bool tensors, floats with NaN for what has no label, or whole numbers for a
-                multi-class predicate.
-            step: the epoch or iteration, from 0.
+            logits: the student's logits, as for `LogicMP`.
+            labels: by predicate: bool tensors, floats with NaN for missing labels, or integers for a multi-class
+                predicate.
+            step: the training step or epoch, from 0.
+            evidence: as for `LogicMP`; observed atoms do not count.
+            mask: as for `LogicMP`; masked entities do not count.
         """
         theory, pi = self.teacher.theory, self.pi(step)
         with torch.no_grad():
@@ -159,18 +178,18 @@ class LogicDist(nn.Module):
 
 
 def _given(logits: Tensor | Mapping[str, Tensor], inputs: Inputs) -> list[str]:
-    """The predicates that have logits of their own; others start undecided, and have nothing to learn."""
+    """The predicates with logits; the others start undecided and get no loss."""
     return [name for name in inputs.unary if not isinstance(logits, Mapping) or name in logits]
 
 
 def _log_p(inputs: Inputs, predicate: Predicate, counts: Tensor) -> Tensor:
-    """The log-probabilities that logits give to the values that count, finite everywhere."""
+    """The log-probabilities of the values that count, finite everywhere."""
     scores = value_scores(replace(inputs, evidence={}), predicate)
     return torch.log_softmax(scores.masked_fill(~counts, IMPOSSIBLE), -1)
 
 
 def _mean(parts: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
-    """The mean, over all predicates, of what counts, [batch]."""
+    """The mean over all entries that count, of all predicates, [batch]."""
     values, counted = (torch.cat([tensor.reshape(len(tensor), -1) for tensor in tensors], 1)
                        for tensors in zip(*parts, strict=True))
     return torch.where(counted, values, values.new_zeros(())).sum(1) / counted.sum(1).clamp_min(1)

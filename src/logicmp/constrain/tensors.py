@@ -1,12 +1,10 @@
-"""Rules as constraints: a CNF over booleans, and the way between the layer's tensors and its variables.
+"""Between the layer's tensors and the variables of a ground network.
 
-Stage: ground -> **learn**.  Used by circuits, semantic_loss, spl, distill and decode.
+Room: ground, execute -> **tensors** -> losses, distillation, decoding.
 
-    C(a,b) ^ C(b,c) => C(a,c)      clause  !C(A,B) v !C(B,C) v C(A,C)   for each grounding
-    label(i) in {B, I, O}          three booleans, exactly one of which is true
-
-Here a rule is a constraint whatever its weight, because it is the rule that was written; with `rules="hard"` only the
-rules with a full stop are.
+    logits, evidence     value_scores       log P of each value, [batch, variables..., values]; -inf is impossible
+                         read_potentials    the same for all variables of a network, [batch, values]
+    answers, labels      write_values       bool by atom; the index of the label for a multi-class predicate
 """
 
 from __future__ import annotations
@@ -26,11 +24,9 @@ from ..execute.operations import spread
 from ..ground.network import Network, n_values
 from ..parse.theory import Predicate, Theory
 
-# between tensors and variables
-
 
 def value_scores(inputs: Inputs, predicate: Predicate) -> Tensor:
-    """The log-probability of each value of each variable, [batch, variables..., values]; -inf what cannot be."""
+    """The log-probability of each value of each variable, [batch, variables..., values]; -inf if impossible."""
     name = predicate.name
     evidence = inputs.observed.get(name, inputs.evidence.get(name))
     logits = inputs.unary.get(name)
@@ -52,13 +48,14 @@ def value_scores(inputs: Inputs, predicate: Predicate) -> Tensor:
         is_true = given == 1
         excluded = (given == 0) | (is_true.any(-1, keepdim=True) & ~is_true)
         if bool(excluded.all(-1).any()):
-            raise LogicMPError(f"the evidence says of every value of a variable of {predicate} that it is false")
+            raise LogicMPError(f"the evidence makes every value of a variable of {predicate} false",
+                               "leave one value true or unobserved")
         scores = scores.masked_fill(excluded, -torch.inf)
     return torch.log_softmax(scores, -1)
 
 
 def open_values(inputs: Inputs, predicate: Predicate) -> Tensor:
-    """Which values are possible and not the only one of their variable, [batch, variables..., values]."""
+    """Which values are possible, for variables with several possible ones; [batch, variables..., values]."""
     found = value_scores(inputs, predicate) > -torch.inf
     for k, type_name in enumerate(predicate.types):
         if type_name in inputs.masks:
@@ -79,13 +76,13 @@ def read_potentials(network: Network, inputs: Inputs) -> Tensor:
     for predicate in network.world.theory.predicates:
         scores = value_scores(inputs, predicate)
         parts.append(scores[:, torch.from_numpy(_first_places(network, predicate))].flatten(1))
-    # a quantified part has no belief of its own: what it stands for decides it
+    # a quantified part has no logits: its atoms decide it
     parts.append(parts[0].new_zeros(len(parts[0]), 2 * (len(network.cards) - network.n_own)))
     return torch.cat(parts, 1)
 
 
 def _first_places(network: Network, predicate: Predicate) -> np.ndarray:
-    """Which entries of a predicate are variables of the network, each once."""
+    """Which entries of a predicate are variables of the network; one entry for each variable."""
     is_open = np.asarray(network.variables[predicate.name] >= 0)
     return np.triu(is_open) if predicate.symmetric else is_open
 
@@ -96,7 +93,7 @@ def write_values(network: Network, inputs: Inputs, values: Tensor) -> dict[str, 
     for name in inputs.unary:
         predicate = network.world.theory.predicate[name]
         numbers = torch.from_numpy(network.variables[name]).to(values.device)
-        # what is decided has no variable, and one value that is possible
+        # a decided entry has no variable, and one possible value
         decided = value_scores(inputs, predicate).detach().argmax(-1)
         chosen = torch.where(numbers >= 0, functional.pad(values, (0, 1))[:, numbers], decided)
         found[name] = write_answer(predicate, chosen, inputs)
@@ -119,10 +116,10 @@ def write_marginals(network: Network, inputs: Inputs, p: Tensor) -> dict[str, Te
 
 
 def write_answer(predicate: Predicate, values: Tensor, inputs: Inputs) -> Tensor:
-    """An answer as the user reads it: bool for atoms, the number of the label for a multi-class predicate.
+    """An answer for the user: bool for atoms, the index of the label for a multi-class predicate.
 
     Args:
-        values: of each variable, [batch, variables...].
+        values: the value of each variable, [batch, variables...].
     """
     if predicate.labels is None:
         values = to_atoms(predicate, functional.one_hot(values, n_values(predicate, inputs.sizes)).bool(), inputs.sizes)
@@ -130,7 +127,7 @@ def write_answer(predicate: Predicate, values: Tensor, inputs: Inputs) -> Tensor
 
 
 def as_evidence(theory: Theory, answer: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Answers and labels as evidence: whole numbers of a multi-class predicate become one-hot."""
+    """Answers and labels as evidence: integers of a multi-class predicate become one-hot."""
     found = dict(answer)
     for name, tensor in answer.items():
         predicate = theory.predicate.get(name)
@@ -142,26 +139,26 @@ def as_evidence(theory: Theory, answer: Mapping[str, Tensor]) -> dict[str, Tenso
             continue
         if bool(((tensor < 0) | (tensor >= len(predicate.labels))).any()):
             raise LogicMPError(f"{name} has labels outside 0 to {len(predicate.labels) - 1}, because {predicate}",
-                               "an unknown label is a row of NaN in a one-hot float tensor")
+                               "for a missing label, use one-hot floats with a row of NaN")
         found[name] = functional.one_hot(tensor.long(), len(predicate.labels)).bool()
     return found
 
 
 def read_labels(theory: Theory, logits: Tensor | Mapping[str, Tensor], labels: Mapping[str, Tensor],
                 evidence: Mapping[str, Tensor] | None) -> Inputs:
-    """The inputs with the labels as evidence, so that their value scores say what the labels leave possible."""
+    """The inputs with the labels as evidence: values that contradict a label are impossible."""
     if not isinstance(logits, Mapping):
         logits = {next(iter(read_inputs(theory, logits, evidence, None).unary)): logits}
     return read_inputs(theory, logits, {**(evidence or {}), **as_evidence(theory, labels)}, None)
 
 
 def certain_logits(theory: Theory, answer: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Log-odds at which the marginals are the answer, float64: what the layer counts violations at."""
+    """Log-odds whose marginals are the answer, float64: the layer counts violations there."""
     return {name: (2 * tensor.double() - 1) * CERTAIN for name, tensor in as_evidence(theory, answer).items()}
 
 
 def _by_variable(predicate: Predicate, tensor: Tensor) -> Tensor:
-    """[batch, variables..., values]."""
+    """A predicate's tensor as [batch, variables..., values]."""
     if predicate.labels is not None:
         return tensor
     first = tensor.dim() - len(predicate.functional)
@@ -169,7 +166,7 @@ def _by_variable(predicate: Predicate, tensor: Tensor) -> Tensor:
 
 
 def to_atoms(predicate: Predicate, table: Tensor, sizes: Mapping[str, int]) -> Tensor:
-    """The other way: from [batch, variables..., values] to the predicate's own shape, one batch dimension in front."""
+    """The inverse: from [batch, variables..., values] to the predicate's own shape, [batch, ...]."""
     if not predicate.is_categorical:
         table = table[..., 1]
     elif predicate.labels is None:

@@ -1,1 +1,1 @@
-"""The example pages of `logicmp demo`.  Room: show -> **demo** -> cli."""
+"""The tour of `logicmp demo`.  Room: show -> **demo** -> cli."""

@@ -1,7 +1,8 @@
-"""Form pages, made up: a heading, fields with their answers, paragraphs of many lines, a signature.
+"""Generate form pages: a heading, fields with their answers, a paragraph of several lines, a signature.
 
-In FUNSD's format: `{"form": [{"id", "label", "box", "text", "words": [{"box", "text"}], "linking"}]}`, boxes in pixels
-[x0, y0, x1, y1]. An entry of `form` is a block. The demo and the tests of experiments/documents use them.
+Room: show -> **demo** -> cli.  The format is that of FUNSD:
+`{"form": [{"id", "label", "box", "text", "words": [{"box", "text"}], "linking"}]}`, with boxes in pixels
+[x0, y0, x1, y1]. Each entry of `form` is a block. The demo and the tests of experiments/documents use these pages.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import random
 from typing import Any
 
 WIDTH, HEIGHT = 760, 1000
-# a letter, and a line with the space below it
+# pixels: width of a letter, height of a line, distance between lines
 LETTER, LINE, LEADING = 9, 15, 24
 FIELDS = ("DATE:", "TO:", "FROM:", "PHONE NUMBER:", "FAX:", "SAMPLE NO.", "TYPE OF TEST:", "BRAND NAME:", "TOTAL COST:",
           "CITY AND STATE:", "ACCOUNT:", "APPROVED BY:", "QUANTITY:", "SHIP TO:")
@@ -22,20 +23,20 @@ NAMES = ("Baker", "Miller", "Reed", "Olsen", "Hart", "Moreno", "Lang", "Price", 
 
 
 class _Writer:
-    """Words put on a page, block after block."""
+    """Puts words on a page, block by block."""
 
     def __init__(self, draw: random.Random):
         self.draw = draw
         self.form: list[dict[str, Any]] = []
 
     def block(self, label: str, text: str, x: int, y: int, right: int = WIDTH - 40) -> int:
-        """Write a block from a place on, broken into lines at the right; gives where the next line is."""
+        """Add a block that starts at (x, y) and wraps at `right`; return the y of the next line."""
         left = x
         words: list[dict[str, Any]] = []
         for word in text.split():
             if x + LETTER * len(word) > right and x > left:
                 x, y = left, y + LEADING
-            # as a scan does: a pixel up or down
+            # scanned words are off by a pixel
             top = y + self.draw.randint(-1, 1)
             words.append({"text": word, "box": [x, top, x + LETTER * len(word), top + LINE]})
             x += LETTER * (len(word) + 1)
@@ -47,7 +48,7 @@ class _Writer:
 
 
 def make_form(seed: int, lines: int = 6) -> dict[str, Any]:
-    """A page by its number; `lines` says how many lines of fields it has, some of them with two fields."""
+    """The page of a seed; `lines` is the number of lines with fields, each line with one or two fields."""
     draw = random.Random(seed)
     page = _Writer(draw)
     y = page.block("header", draw.choice(TITLES), draw.randint(180, 280), 40) + LEADING
@@ -72,7 +73,7 @@ def make_form(seed: int, lines: int = 6) -> dict[str, Any]:
 
 
 def _answer(draw: random.Random) -> str:
-    """A date, a name, a number, or a few words, sometimes of two lines."""
+    """A date, a name, a number, or a few words, which may take two lines."""
     return draw.choice((
         lambda: f"{draw.choice(('May', 'June', 'Dec.'))} {draw.randint(1, 28)}, 19{draw.randint(70, 99)}",
         lambda: f"{draw.choice('ABCDJKM')}. {draw.choice(NAMES)}",

@@ -1,35 +1,32 @@
-"""`logicmp demo`: the point of it all, in a minute."""
+"""Group the words of a form into blocks: word boxes, a small model that judges pairs, and the picture.
+
+Room: show -> **demo** -> cli.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import torch
+from torch import Tensor, nn
+
+from ..show.picture import COLOURS, Picture
 from .forms import LEADING, LETTER, WIDTH, make_form
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from ..show.picture import Picture
-
-
-# which of the made up forms is shown, and how
+# the seed of the page that is shown; pixels on the page per pixel of the form, then per cell of the matrix
 PAGE = 3
 PAGE_WIDTH = WIDTH * 2 // 3
 SCALE, MARGIN = 5, 24
 
 
 def read_words(form: list[dict[str, Any]]) -> tuple[Tensor, Tensor]:
-    """The boxes of all words, [n, 4], and the block of each, [n]."""
-    import torch
-
+    """The box of each word, [n, 4], and the number of its block, [n]."""
     found = [(word["box"], number) for number, block in enumerate(form) for word in block["words"]]
     return torch.tensor([box for box, _ in found]).float(), torch.tensor([number for _, number in found])
 
 
 def geometry(boxes: Tensor) -> Tensor:
-    """How far apart two words are, sideways and up or down, at several scales, [n, n, 8]."""
-    import torch
-
+    """Horizontal and vertical distances between all pairs of words at several scales, [n, n, 8]."""
     x0, y0, x1, _ = boxes.T
     gap = (torch.maximum(x0[:, None], x0) - torch.minimum(x1[:, None], x1)) / LETTER
     down = (y0[:, None] - y0).abs() / LEADING
@@ -39,31 +36,26 @@ def geometry(boxes: Tensor) -> Tensor:
 
 
 def judge_pairs(boxes: Tensor) -> Tensor:
-    """The log-odds of all pairs, [n, n], by a small network that has seen twelve other pages."""
-    import torch
-    from torch import nn
-
+    """Logits that two words belong to one block, [n, n], by a small model trained on twelve other pages."""
     pages = [read_words(make_form(seed)["form"]) for seed in range(PAGE + 1, PAGE + 13)]
     inputs = torch.cat([geometry(page).flatten(0, 1) for page, _ in pages])
     labels = torch.cat([(block[:, None] == block).float().flatten() for _, block in pages])
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        network = nn.Sequential(nn.Linear(8, 32), nn.GELU(), nn.Linear(32, 1))
-        optimizer = torch.optim.Adam(network.parameters(), lr=0.01)
+        model = nn.Sequential(nn.Linear(8, 32), nn.GELU(), nn.Linear(32, 1))
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
         for _ in range(500):
             some = torch.randint(len(labels), (4096,))
             optimizer.zero_grad()
-            loss = nn.functional.binary_cross_entropy_with_logits(network(inputs[some]).squeeze(-1), labels[some])
+            loss = nn.functional.binary_cross_entropy_with_logits(model(inputs[some]).squeeze(-1), labels[some])
             torch.autograd.backward(loss)
             optimizer.step()
     with torch.no_grad():
-        return torch.as_tensor(network(geometry(boxes)).squeeze(-1))
+        return torch.as_tensor(model(geometry(boxes)).squeeze(-1))
 
 
 def connected(together: Tensor) -> Tensor:
-    """A number for each word, the same for words that a chain of pairs connects, [n]."""
-    import torch
-
+    """The connected component of each word, [n]: the number of its first word."""
     n = len(together)
     together = together | together.T | torch.eye(n, dtype=torch.bool)
     numbers = torch.arange(n)
@@ -78,10 +70,8 @@ def first_words(block: Tensor) -> list[int]:
 
 
 def draw_page(picture: Picture, top: int, form: list[dict[str, Any]], found: Tensor, q: Tensor, block: Tensor,
-          title: str) -> None:
-    """The page with the blocks that were found, in colours; beside it the pairs, with frames around the true blocks."""
-    from ..show.picture import COLOURS
-
+              title: str) -> None:
+    """Draw the page with the predicted blocks in colour, and the matrix of pairs with frames around the true blocks."""
     picture.write(MARGIN, top + MARGIN // 3, title)
     top, left = top + MARGIN, MARGIN
     words = [word for entry in form for word in entry["words"]]

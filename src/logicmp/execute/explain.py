@@ -1,6 +1,6 @@
-"""Why an atom is where it is: which rules pushed it, by how much, and in which groundings most.
+"""Explain one atom: which rules pushed it, by how much, and in which groundings most.
 
-Stage: plan -> **execute** -> layer.  Paper: the grounding message of Eq. 3, one by one.
+Room: plan -> **execute** -> layer.  Paper: the grounding message of Eq. 3, one by one.
 
     Smokes(Bob)   +1.38   1.5 Smokes(x) ^ Friends(x, y) => Smokes(y)
                   +1.21     x=Anna, y=Bob
@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -19,6 +19,7 @@ from torch import Tensor
 from ..errors import LogicMPError, closest
 from ..normalize.cubes import Const, Cube, Differ, Literal, NormalRule, Product, Same, Term
 from ..parse.theory import Theory
+from .mean_field import Run
 
 # groundings of one atom in one product that are looked at one by one
 MAX_GROUNDINGS = 2**24
@@ -78,6 +79,18 @@ class Push:
 
     def __str__(self) -> str:
         return f"{self.amount:+.3f}   {self.rule}"
+
+
+def push_of_each_rule(run: Run, q: Mapping[str, Tensor], atom: Atom, item: int) -> list[float]:
+    """What each rule alone adds to the log-odds of an atom, at given marginals."""
+    weights = [w.detach() for w in run.call.weights]
+    amounts = []
+    for f in range(len(weights)):
+        call = replace(run.call, weights=[w if k == f else torch.zeros_like(w) for k, w in enumerate(weights)])
+        zeros = {atom.predicate: torch.zeros_like(q[atom.predicate])}
+        update = run.executor.subtract_messages(zeros, q, call, run.executor.constants(call))
+        amounts.append(float(update[atom.predicate][(item, *atom.place)]))
+    return amounts
 
 
 def strongest(normal: NormalRule, weight: Tensor, atom: Atom, q: Mapping[str, Tensor], sizes: Mapping[str, int],

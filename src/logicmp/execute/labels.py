@@ -1,10 +1,10 @@
 """All label sets of a multi-class predicate at once: one matrix product to read them, one to send messages back.
 
-Stage: plan -> **execute**.
+Room: plan -> **execute** -> layer.
 
     label(i) in {B, I}, label(i+1) in {I, E}      q [n, labels] @ [labels, 2 sets] gives the probability of every set
 
-A rule over labels costs little, and there are many of them: what they take is the number of calls, not the numbers.
+A rule over labels costs little, but a tagger has many: the number of calls costs more than the arithmetic.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ..plan.steps import Read, Step
-from .state import Kept, State
+from .state import Call, Kept, Values
 
 
 class LabelSets:
@@ -29,19 +29,18 @@ class LabelSets:
 
     def matrix(self, like: Tensor) -> Tensor:
         """[sets, labels]: one for each label in the set."""
-        return self._kept.get((like.device, like.dtype), (),
+        return self._kept.get((like.device, like.dtype),
                               lambda: torch.tensor(self.members, dtype=like.dtype, device=like.device))
 
-    def probability(self, read: Read, state: State) -> Tensor:
+    def probability(self, read: Read, values: Values) -> Tensor:
         """The probability that a label is in the set of a read, [batch, n_1, ..., n_k]."""
         assert read.labels is not None
-        q = state.q[read.predicate]
-        made_of, sums = state.label_sums.get(read.predicate, (None, q))
-        if made_of is not q:
+        key = ("label sets", read.predicate)
+        if key not in values:
+            q = values[read.predicate]
             # each set in a piece of memory of its own
-            sums = (q @ self.matrix(q).mT).movedim(-1, 0).contiguous()
-            state.label_sums[read.predicate] = (q, sums)
-        return sums[self.places[read.labels]]
+            values[key] = (q @ self.matrix(q).mT).movedim(-1, 0).contiguous()
+        return values[key][self.places[read.labels]]
 
 
 def find_label_sets(steps: Sequence[Step], n_labels: dict[str, int]) -> dict[str, LabelSets]:
@@ -55,28 +54,23 @@ def find_label_sets(steps: Sequence[Step], n_labels: dict[str, int]) -> dict[str
 
 @dataclass(frozen=True)
 class Column:
-    """What comes to one set of labels under one weight."""
+    """The messages to one set of labels under one weight."""
 
     labels: frozenset[int]
     weight: int | None
 
 
-def spread_over_labels(parts: Sequence[Tensor], columns: Sequence[Column], sets: LabelSets, state: State) -> Tensor:
+def spread_over_labels(parts: Sequence[Tensor], mix: Tensor) -> Tensor:
     """The sum of weight * part, each at the labels of its set: [batch, ..., labels] from parts [batch, ...]."""
-    # the same in all iterations of a run
-    made_of, mix = state.label_weights.get(id(columns), (None, state.like))
-    if made_of is not state.weights:
-        mix = _weigh(columns, sets, state)
-        state.label_weights[id(columns)] = (state.weights, mix)
     x = torch.stack(list(parts), -1)
-    # weights of an item's own: one matrix for each item
+    # weights per item: one matrix for each item
     return x @ mix if mix.dim() == 2 else (x.flatten(1, -2) @ mix).reshape(*x.shape[:-1], mix.shape[-1])
 
 
-def _weigh(columns: Sequence[Column], sets: LabelSets, state: State) -> Tensor:
+def weigh_labels(columns: Sequence[Column], sets: LabelSets, call: Call) -> Tensor:
     """[columns, labels], or [batch, columns, labels]: the weight of a column where its set has the label."""
-    weights = [state.like.new_ones(()) if column.weight is None else state.weights[column.weight] for column in columns]
-    # one for all items, or some with one for each item
+    weights = [call.like.new_ones(()) if column.weight is None else call.weights[column.weight] for column in columns]
+    # one weight for all items, or one for each item
     longest = ([weight for weight in weights if weight.dim()] or weights)[0]
     stacked = torch.stack([weight.expand_as(longest) for weight in weights], -1)
-    return stacked.unsqueeze(-1) * sets.matrix(state.like)[[sets.places[column.labels] for column in columns]]
+    return stacked.unsqueeze(-1) * sets.matrix(call.like)[[sets.places[column.labels] for column in columns]]

@@ -1,23 +1,26 @@
-"""Contractions as the torch calls that run fastest, decided once from the letters.
+"""The steps of a plan as torch calls: contractions, views of a predicate's tensor, counts of entities.
 
-Stage: plan -> **execute**.
+Room: plan -> **execute** -> layer.
 
     'ab,bc->ac'    bmm(x, y)              'ab,cb->ac'    bmm(x, y.mT)         no copy: bmm takes strided matrices
-    'ab,ab->ab'    x * y                  'ab,b->ab'     x * y[:, None, :]
+    C(a,a)         the diagonal           label(i+1)     a shifted slice      P(x, A)    one column
+
+`view` takes the marginals of a predicate to the axes of a read; `unview`, its transpose, puts a message back.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..parse.theory import Theory
-from ..plan.steps import At, Axis, Contract, Read
-from .state import State
+from ..plan.steps import At, Axis, Contract, Read, Scaled
+from .state import Call, Kept, Values
 
 
 def spread(x: Tensor, axes: tuple[int, ...], ndim: int) -> Tensor:
@@ -42,7 +45,7 @@ class MatrixProduct:
     left_transposed: bool
     right_transposed: bool
 
-    def factors(self, values: dict[int, Tensor], transposed: bool) -> tuple[Tensor, Tensor]:
+    def factors(self, values: Values, transposed: bool) -> tuple[Tensor, Tensor]:
         """The two matrices whose product is the value, or its transpose."""
         x, y = values[self.left], values[self.right]
         x = x.mT if self.left_transposed else x
@@ -84,7 +87,7 @@ def as_matrix_product(step: Contract) -> MatrixProduct | None:
     return MatrixProduct(first, second, left[0] == index, right[1] == index)
 
 
-def compile_contract(step: Contract) -> Callable[[dict[int, Tensor]], Tensor]:
+def compile_contract(step: Contract) -> Callable[[Values], Tensor]:
     """A contraction as a product of matrices, a product of elements, or a sum."""
     left_side, output = step.equation.split("->")
     terms = left_side.split(",")
@@ -103,7 +106,7 @@ def compile_contract(step: Contract) -> Callable[[dict[int, Tensor]], Tensor]:
     return _general(step, left, right, output)
 
 
-def _general(step: Contract, left: str, right: str, output: str) -> Callable[[dict[int, Tensor]], Tensor]:
+def _general(step: Contract, left: str, right: str, output: str) -> Callable[[Values], Tensor]:
     """A batched matrix product after bringing shared, own and summed indices together."""
     first, second = step.operands
     shared = [n for n in left if n in right and n in output]
@@ -114,7 +117,7 @@ def _general(step: Contract, left: str, right: str, output: str) -> Callable[[di
     right_order = [0, *(1 + right.index(n) for n in (*shared, *summed, *columns))]
     n_shared, n_rows, n_summed, n_columns = len(shared), len(rows), len(summed), len(columns)
 
-    def run(values: dict[int, Tensor]) -> Tensor:
+    def run(values: Values) -> Tensor:
         x, y = values[first].permute(left_order), values[second].permute(right_order)
         if not n_rows and not n_columns:
             return (x * y).sum(tuple(range(1 + n_shared, x.dim())))
@@ -129,9 +132,9 @@ def _general(step: Contract, left: str, right: str, output: str) -> Callable[[di
     return run
 
 
-def span(axis: Axis, offset: int, state: State) -> tuple[int, int]:
+def span(axis: Axis, offset: int, call: Call) -> tuple[int, int]:
     """Where an axis starts in the argument it reads, and how long it is."""
-    length = axis.size(state.sizes)
+    length = axis.size(call.sizes)
     return (axis.start - axis.low + offset if length else 0), length
 
 
@@ -141,7 +144,7 @@ def is_whole(args: tuple[At, ...], axes: tuple[Axis, ...]) -> bool:
         axis == Axis(axis.type) for axis in axes)
 
 
-def view(x: Tensor, args: tuple[At, ...], axes: tuple[Axis, ...], state: State) -> Tensor:
+def view(x: Tensor, args: tuple[At, ...], axes: tuple[Axis, ...], call: Call) -> Tensor:
     """A tensor over arguments as one over axes: constants picked, ranges cut, repeated axes on the diagonal."""
     dims: list[int] = []
     for at in args:
@@ -150,7 +153,7 @@ def view(x: Tensor, args: tuple[At, ...], axes: tuple[Axis, ...], state: State) 
             x = x.select(dim, at.offset)
             continue
         if axes[at.axis] != Axis(axes[at.axis].type) or at.offset:
-            x = x.narrow(dim, *span(axes[at.axis], at.offset, state))
+            x = x.narrow(dim, *span(axes[at.axis], at.offset, call))
         if at.axis in dims:
             first = 1 + dims.index(at.axis)
             # the diagonal goes last: bring it back to the place of the first
@@ -162,7 +165,7 @@ def view(x: Tensor, args: tuple[At, ...], axes: tuple[Axis, ...], state: State) 
     return x
 
 
-def unview(x: Tensor, read: Read, theory: Theory, state: State) -> Tensor:
+def unview(x: Tensor, read: Read, theory: Theory, call: Call) -> Tensor:
     """The transpose of `view`: a tensor over axes, and maybe labels, put back over the arguments, zero elsewhere."""
     order = list(dict.fromkeys(at.axis for at in read.args if at.axis is not None))
     if order != sorted(order):
@@ -171,11 +174,11 @@ def unview(x: Tensor, read: Read, theory: Theory, state: State) -> Tensor:
     position = len(order)
     # from the last argument to the first, undo what `view` did
     for k in range(len(read.args) - 1, -1, -1):
-        at, n = read.args[k], state.sizes[types[k]]
+        at, n = read.args[k], call.sizes[types[k]]
         if at.axis is None:
             x = _pad(x.unsqueeze(1 + position), 1 + position, at.offset, n)
             continue
-        start, _ = span(read.axes[at.axis], at.offset, state)
+        start, _ = span(read.axes[at.axis], at.offset, call)
         if any(earlier.axis == at.axis for earlier in read.args[:k]):
             first = 1 + order.index(at.axis)
             x = torch.diag_embed(x.movedim(first, -1), 0, first, 1 + position)
@@ -195,16 +198,78 @@ def _pad(x: Tensor, dim: int, start: int, length: int) -> Tensor:
     return torch.nn.functional.pad(x, sides)
 
 
-def compare(left: At, right: At, axes: tuple[Axis, ...], state: State) -> Tensor:
+def compare(left: At, right: At, axes: tuple[Axis, ...], call: Call) -> Tensor:
     """True where two arguments are equal, as [1, ...] over the axes."""
-    device = state.like.device
+    device = call.like.device
     places = []
     for at in (left, right):
         if at.axis is None:
             places.append(torch.full((1,) * len(axes), at.offset, device=device))
             continue
-        start, length = span(axes[at.axis], at.offset, state)
+        start, length = span(axes[at.axis], at.offset, call)
         shape = [1] * len(axes)
         shape[at.axis] = length
         places.append(torch.arange(start, start + length, device=device).reshape(shape))
     return (places[0] == places[1]).unsqueeze(0)
+
+
+class Apart:
+    """Sets the diagonals that a read excludes to zero."""
+
+    def __init__(self, read: Read):
+        self.read = read
+        self._kept = Kept()
+
+    def __call__(self, x: Tensor, call: Call, in_place: bool = False) -> Tensor:
+        # a product, because masked_fill is slower
+        off = self._kept.get((call.like.device, call.like.dtype, call.sizes), partial(self._off_diagonal, call))
+        return x.mul_(off) if in_place and x.shape[1:] == off.shape[1:] else x * off
+
+    def _off_diagonal(self, call: Call) -> Tensor:
+        """One where the indices that the read keeps apart differ."""
+        off = call.like.new_ones(())
+        for i, j in self.read.apart:
+            off = off * (~compare(At(i, 0), At(j, 0), self.read.axes, call)).to(off.dtype)
+        return off
+
+
+# counts of entities, and values scaled by them
+
+
+def present(axis: Axis, call: Call) -> Tensor | None:
+    """Which entities of an axis exist, with all their shifts: [batch, n]; None without a mask."""
+    mask = call.masks.get(axis.type)
+    if mask is None:
+        return None
+    found = None
+    for offset in sorted({axis.low, 0, axis.high}):
+        piece = mask.narrow(1, *span(axis, offset, call))
+        found = piece if found is None else found * piece
+    return found
+
+
+def count(axis: Axis, call: Call) -> Tensor | float:
+    """How many entities an axis ranges over: a number, or one per item of a masked batch."""
+    existing = present(axis, call)
+    return axis.size(call.sizes) if existing is None else existing.sum(-1)
+
+
+def factor(term: Scaled, call: Call) -> Tensor | float:
+    """The number that a value is multiplied by, without its weight; [batch] where counts depend on a mask."""
+    found: Tensor | float = term.coefficient
+    for axis in term.counts:
+        found = found * count(axis, call)
+    return found
+
+
+def scaled(term: Scaled, values: Values, call: Call, ndim: int) -> Tensor:
+    """A scaled value laid out over `ndim` axes, of size one where it lacks an axis."""
+    times = factor(term, call)
+    if term.weight is not None:
+        times = call.weights[term.weight] * times
+    if isinstance(times, Tensor):
+        times = times.reshape(-1, *[1] * ndim)
+    if term.value is None:
+        return times if isinstance(times, Tensor) else call.like.new_full((1,) * (ndim + 1), times)
+    value = spread(values[term.value], term.axes, ndim)
+    return value if isinstance(times, float) and times == 1 else value * times

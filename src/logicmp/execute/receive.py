@@ -1,11 +1,8 @@
-"""Run a plan on torch tensors: marginals in, messages and violation counts out.
+"""Add up the messages to each predicate: by weight, then by place, with as few passes over memory as possible.
 
-Stage: plan -> **execute** -> layer.  Paper: Eq. 4-5.
+Room: plan -> **execute** -> layer.  Paper: the sum over formulas of Eq. 2.
 
-    %2 = %0, %1   einsum 'ab,cb->ac'        torch.bmm(x0, x1.mT), prepared once, run in every iteration
-
-Every step becomes one small function when the executor is made; running is a loop over them. All tensors have one
-leading batch dimension. Nothing here decides what is computed: that is the plan's.
+    d/dC(a,b) += w1 %3(a,b)        base - w1 * (everything that goes to C under w1), added in place where possible
 """
 
 from __future__ import annotations
@@ -14,67 +11,16 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from ..plan.steps import At, Axis, Contract, Read, Scaled, inputs
-from .labels import Column, spread_over_labels
-from .operations import MatrixProduct, SymmetricSquare, as_matrix_product, is_whole, spread, unview
-from .state import State, is_tracing
-
-if TYPE_CHECKING:
-    from .dense import DenseExecutor
-
-
-class _Part:
-    """One message to a place, ready to be added: a product of matrices not yet made, or a scaled value."""
-
-    def __init__(self, term: Scaled, sign: float, product: MatrixProduct | None, one_sided: bool, is_square: bool):
-        self.term = term
-        self.sign = sign
-        self.product = product
-        # to a symmetric predicate: its transpose is to be added too
-        self.one_sided = one_sided
-        # the product of a symmetric matrix with itself
-        self.is_square = is_square
-
-    def add_to(self, total: Tensor | None, owned: bool, executor: DenseExecutor, state: State,
-               ndim: int) -> tuple[Tensor, bool]:
-        """The sum so far and this message; the weight of the rule comes later.
-
-        Args:
-            owned: whether the sum so far is nobody else's, so that it may be added to in place.
-
-        Returns:
-            The new sum, and whether it is nobody else's.
-        """
-        factor = executor.factor(self.term, state)
-        if self.product is not None:
-            left, right = self.product.factors(state.values, self.term.axes == (1, 0))
-            if self.is_square and left.requires_grad and torch.is_grad_enabled() and not is_tracing():
-                square: Tensor = SymmetricSquare.apply(right)  # type: ignore[no-untyped-call]
-                square = square * (factor * self.sign)
-                return square if total is None else total + square, True
-            # weights per constant have no batch of their own, and baddbmm does not broadcast
-            is_full = (total is not None and left.shape[0] == right.shape[0]
-                       and total.shape == (*left.shape[:-1], right.shape[-1]))
-            if total is not None and is_full and not isinstance(factor, Tensor):
-                # under autocast the sum so far may have another precision: then torch must choose one
-                add = total.baddbmm_ if owned and total.dtype == left.dtype else partial(torch.baddbmm, total)
-                return add(left, right, alpha=factor * self.sign), True
-            part, fresh = torch.matmul(left, right), True
-        elif self.term.value is not None:
-            part, fresh = spread(state.values[self.term.value], self.term.axes, ndim), False
-        else:
-            part, fresh = state.like.new_ones((1,) * (ndim + 1)), True
-        if isinstance(factor, Tensor):
-            part, factor, fresh = part * factor.reshape(-1, *[1] * ndim), 1.0, True
-        factor = factor * self.sign
-        if total is None:
-            return (part, fresh) if factor == 1 else (part * factor, True)
-        return torch.add(total, part, alpha=factor), True
+from ..parse.theory import Theory
+from ..plan.steps import At, Axis, Contract, Plan, Read, Scaled, inputs
+from .labels import Column, LabelSets, spread_over_labels, weigh_labels
+from .operations import Apart, MatrixProduct, SymmetricSquare, as_matrix_product, factor, is_whole, spread, unview
+from .recompute import Replay
+from .state import Call, Values, is_tracing
 
 
 def subtract(base: Tensor, total: Tensor, weight: Tensor | None) -> Tensor:
@@ -85,25 +31,94 @@ def subtract(base: Tensor, total: Tensor, weight: Tensor | None) -> Tensor:
 
 
 @dataclass(frozen=True)
+class _Part:
+    """One message to a place, ready to be added: a matrix product not yet computed, or a scaled value."""
+
+    term: Scaled
+    sign: float
+    product: MatrixProduct | None
+    # to a symmetric predicate: its transpose must be added too
+    one_sided: bool
+    # the product of a symmetric matrix with itself
+    is_square: bool
+
+    def add_to(self, total: Tensor | None, owned: bool, values: Values, call: Call, ndim: int) -> tuple[Tensor, bool]:
+        """The sum so far plus this message, without the weight of the rule.
+
+        Args:
+            owned: whether nothing else uses the sum so far, so that it may be added to in place.
+
+        Returns:
+            The new sum, and whether nothing else uses it.
+        """
+        times = factor(self.term, call)
+        if self.product is not None:
+            left, right = self.product.factors(values, self.term.axes == (1, 0))
+            if self.is_square and left.requires_grad and torch.is_grad_enabled() and not is_tracing():
+                square: Tensor = SymmetricSquare.apply(right)  # type: ignore[no-untyped-call]
+                square = square * (times * self.sign)
+                return square if total is None else total + square, True
+            # weights per constant have no batch dimension of their own, and baddbmm does not broadcast
+            is_full = (total is not None and left.shape[0] == right.shape[0]
+                       and total.shape == (*left.shape[:-1], right.shape[-1]))
+            if total is not None and is_full and not isinstance(times, Tensor):
+                # under autocast the sum so far may have another precision: then torch must choose one
+                add = total.baddbmm_ if owned and total.dtype == left.dtype else partial(torch.baddbmm, total)
+                return add(left, right, alpha=times * self.sign), True
+            part, fresh = torch.matmul(left, right), True
+        elif self.term.value is not None:
+            part, fresh = spread(values[self.term.value], self.term.axes, ndim), False
+        else:
+            part, fresh = call.like.new_ones((1,) * (ndim + 1)), True
+        if isinstance(times, Tensor):
+            part, times, fresh = part * times.reshape(-1, *[1] * ndim), 1.0, True
+        times = times * self.sign
+        if total is None:
+            return (part, fresh) if times == 1 else (part * times, True)
+        return torch.add(total, part, alpha=times), True
+
+
+def _sum(parts: Sequence[_Part], ndim: int, values: Values, call: Call, total: Tensor | None = None,
+         owned: bool = False) -> tuple[Tensor, bool]:
+    for part in parts:
+        total, owned = part.add_to(total, owned, values, call, ndim)
+    assert total is not None
+    return total, owned
+
+
 class _Place:
-    """Where messages go: a read, what comes there, and whether it can be added without moving anything."""
+    """Where messages go: a read of the predicate, and the messages to it."""
 
-    read: Read
-    parts: list[_Part]
-    is_direct: bool
-    is_diagonal: bool
+    def __init__(self, read: Read, parts: list[_Part]):
+        # small ones first: a matrix product can then be added to them in one call
+        self.parts = sorted(parts, key=lambda part: (part.product is not None, len(part.term.axes)))
+        self.read = read
+        self.apart = Apart(read) if read.apart else None
+        self.is_whole = is_whole(read.args, read.axes)
+        self.is_diagonal = read.args == (At(0, 0), At(0, 0)) and read.axes[0] == Axis(read.axes[0].type)
+
+    @property
+    def is_off_diagonal(self) -> bool:
+        return self.apart is not None and self.is_whole
+
+    def full(self, part: Tensor, call: Call) -> Tensor:
+        """A message with all its axes in full, zero where the read excludes a place."""
+        shape = (call.like.shape[0], *(axis.size(call.sizes) for axis in self.read.axes))
+        if part.shape != shape:
+            part = part.expand(shape)
+        return part if self.apart is None else self.apart(part, call)
 
 
-class _Receiver:
-    """Collect the messages to one predicate: what goes to one place under one weight is added up first."""
+class Receiver:
+    """Collects the messages to one predicate: those to one place under one weight are added up first."""
 
-    def __init__(self, executor: DenseExecutor, predicate: str):
-        self.executor = executor
-        self.predicate = executor.theory.predicate[predicate]
-        plan = executor.plan
+    def __init__(self, plan: Plan, theory: Theory, name: str, sets: LabelSets | None):
+        self.theory = theory
+        self.predicate = theory.predicate[name]
+        self.sets = sets
         uses = Counter(operand for v in plan.for_messages for operand in inputs(plan.steps[v]))
         uses.update(m.term.value for m in plan.messages if m.term.value is not None)
-        # values that are made here and nowhere else
+        # values that are computed here and nowhere else
         self.fused: set[int] = set()
         # by weight, then by place; to labels, by place, then by labels and weight
         groups: dict[int | None, dict[Read, list[_Part]]] = {}
@@ -111,7 +126,7 @@ class _Receiver:
         for message in plan.messages:
             read, term = plan.steps[message.read], message.term
             assert isinstance(read, Read)
-            if read.predicate != predicate:
+            if read.predicate != name:
                 continue
             product = None
             if term.value is not None and uses[term.value] == 1 and term.value not in plan.constant:
@@ -119,119 +134,97 @@ class _Receiver:
                 fits = isinstance(step, Contract) and len(term.axes) == len(read.axes) == 2
                 product = as_matrix_product(step) if fits and isinstance(step, Contract) else None
                 self.fused |= {term.value} if product is not None else set()
-            # the two orders of a symmetric predicate are one variable: a symmetric message comes to it twice
+            # the two orders of a symmetric predicate are one variable: it gets a symmetric message twice
             twice = self.predicate.symmetric and message.symmetric
-            sign = (-1.0 if read.negated else 1.0) * (2.0 if twice and self._is_off_diagonal(read) else 1.0)
-            place = Read(predicate, read.args, read.axes, apart=read.apart)
+            is_off_diagonal = bool(read.apart) and is_whole(read.args, read.axes)
+            sign = (-1.0 if read.negated else 1.0) * (2.0 if twice and is_off_diagonal else 1.0)
+            place = Read(name, read.args, read.axes, apart=read.apart)
             if read.labels is None:
                 parts = groups.setdefault(term.weight, {}).setdefault(place, [])
             else:
-                column = Column(read.labels, term.weight)
-                parts = to_labels.setdefault(place, {}).setdefault(column, [])
-            is_square = product is not None and product.left == product.right and self._is_symmetric(product.left)
+                parts = to_labels.setdefault(place, {}).setdefault(Column(read.labels, term.weight), [])
+            is_square = product is not None and product.left == product.right and _is_symmetric(
+                plan.steps[product.left], theory)
             parts.append(_Part(term, sign, product, not twice, is_square and not term.counts))
-        self.groups = [(weight, self._in_order(places)) for weight, places in groups.items()]
-        self.to_labels = [(read, tuple(found), list(found.values())) for read, found in to_labels.items()]
+        # messages that must leave the diagonal alone come first, so that the rest can be added on top of them
+        self.groups = [(weight, [_Place(read, parts) for read, parts in
+                                 sorted(places.items(), key=lambda item: not item[0].apart)])
+                       for weight, places in groups.items()]
+        self.to_labels = [(_Place(read, []), tuple(found), list(found.values())) for read, found in to_labels.items()]
 
-    def _in_order(self, places: dict[Read, list[_Part]]) -> list[_Place]:
-        """What must leave the diagonal alone comes first, so that the rest can be added on top of it."""
-        ordered: list[_Place] = []
-        for read, parts in sorted(places.items(), key=lambda item: not item[0].apart):
-            # small ones first: a product of matrices can then be added to them in one call
-            parts.sort(key=lambda part: (part.product is not None, len(part.term.axes)))
-            plain = is_whole(read.args, read.axes) and not self.predicate.symmetric
-            diagonal = read.args == (At(0, 0), At(0, 0)) and read.axes[0] == Axis(read.axes[0].type)
-            ordered.append(_Place(read, parts, plain and not (read.apart and ordered), diagonal))
-        return ordered
+    def mixes(self, call: Call) -> Values:
+        """The weight of each message at each label: the same in all iterations."""
+        return {("mix", self.predicate.name, k): weigh_labels(columns, self.sets, call)
+                for k, (_, columns, _) in enumerate(self.to_labels) if self.sets is not None}
 
-    def _is_symmetric(self, value: int) -> bool:
-        read = self.executor.plan.steps[value]
-        return (isinstance(read, Read) and is_whole(read.args, read.axes)
-                and self.executor.theory.predicate[read.predicate].symmetric)
-
-    @staticmethod
-    def _is_off_diagonal(read: Read) -> bool:
-        return bool(read.apart) and is_whole(read.args, read.axes)
-
-    def subtract(self, base: Tensor, state: State) -> Tensor:
+    def subtract(self, base: Tensor, values: Values, call: Call, replay: Replay | None) -> Tensor:
         """base - weight * messages, weight after weight."""
-        made: list[tuple[Tensor, Tensor | None]] = []
-        state.updates[self.predicate.name] = made
+        made: list[tuple[Tensor, Tensor | None]] | None = None
+        if replay is not None:
+            made = replay.updates[self.predicate.name] = []
         for weight, places in self.groups:
-            total = self._total(places, state)
-            if state.iteration is not None:
-                made.append((total.detach(), None if weight is None else state.weights[weight].detach()))
-            base = subtract(base, total, None if weight is None else state.weights[weight])
-        for read, columns, parts in self.to_labels:
-            total = self._total_of_labels(read, columns, parts, state)
-            if state.iteration is not None:
+            total = self._total(places, values, call)
+            times = None if weight is None else call.weights[weight]
+            if made is not None:
+                made.append((total.detach(), None if times is None else times.detach()))
+            base = subtract(base, total, times)
+        for k, (place, _, messages) in enumerate(self.to_labels):
+            sums = [place.full(_sum(parts, len(place.read.axes), values, call)[0], call) for parts in messages]
+            mix = values["mix", self.predicate.name, k]
+            total = unview(spread_over_labels(sums, mix), place.read, self.theory, call)
+            if made is not None:
                 made.append((total.detach(), None))
             base = base - total
         return base
 
-    def _total_of_labels(self, read: Read, columns: Sequence[Column], messages: list[list[_Part]],
-                         state: State) -> Tensor:
-        """The messages to all label sets that are read in one way, weighted."""
-        sums = [self._full(self._sum(parts, len(read.axes), state)[0], read, state) for parts in messages]
-        sets = self.executor.label_sets[self.predicate.name]
-        return unview(spread_over_labels(sums, columns, sets, state), read, self.executor.theory, state)
-
-    def _total(self, places: list[_Place], state: State) -> Tensor:
+    def _total(self, places: list[_Place], values: Values, call: Call) -> Tensor:
         total: Tensor | None = None
         owned = False
-        for place in places:
-            read, parts = place.read, place.parts
-            if place.is_direct:
-                total, owned = self._sum(parts, len(read.axes), state, total, owned)
-                if read.apart:
-                    total, owned = self.executor.apart(total, read, state, in_place=owned), True
-            elif place.is_diagonal and owned and self._can_add_in_place(total, state):
+        for k, place in enumerate(places):
+            parts, ndim = place.parts, len(place.read.axes)
+            if place.is_whole and not self.predicate.symmetric and not (place.apart is not None and k):
+                total, owned = _sum(parts, ndim, values, call, total, owned)
+                if place.apart is not None:
+                    total, owned = place.apart(total, call, in_place=owned), True
+            elif place.is_diagonal and owned and self._can_add_in_place(total, values):
                 assert total is not None
-                total.diagonal(0, 1, 2).add_(self._sum(parts, 1, state)[0])
+                total.diagonal(0, 1, 2).add_(_sum(parts, 1, values, call)[0])
             else:
-                part = self._symmetric(read, parts, state) if self.predicate.symmetric else self._put_back(
-                    self._sum(parts, len(read.axes), state)[0], read, state)
-                fresh = self.predicate.symmetric and self._is_off_diagonal(read)
+                part = self._symmetric(place, values, call) if self.predicate.symmetric else self._put_back(
+                    _sum(parts, ndim, values, call)[0], place, call)
+                fresh = self.predicate.symmetric and place.is_off_diagonal
                 total, owned = (part, fresh) if total is None else (total + part, True)
         assert total is not None
         return total
 
-    def _can_add_in_place(self, total: Tensor | None, state: State) -> bool:
-        """Whether a total has all its entries; where it does not depend on an argument, it has one for all values."""
-        return total is not None and not torch.is_grad_enabled() and total.shape == state.q[self.predicate.name].shape
+    def _can_add_in_place(self, total: Tensor | None, values: Values) -> bool:
+        """Whether a total has all its entries; one that does not depend on an argument has size one there."""
+        return total is not None and not torch.is_grad_enabled() and total.shape == values[self.predicate.name].shape
 
-    def _symmetric(self, read: Read, parts: list[_Part], state: State) -> Tensor:
-        """To one variable for both orders: what comes to either comes to it."""
-        if not self._is_off_diagonal(read):
-            part = self._put_back(self._sum(parts, len(read.axes), state)[0], read, state)
+    def _symmetric(self, place: _Place, values: Values, call: Call) -> Tensor:
+        """A message to one variable for both orders: the sum of the messages to either."""
+        read, parts = place.read, place.parts
+        if not place.is_off_diagonal:
+            part = self._put_back(_sum(parts, len(read.axes), values, call)[0], place, call)
             if len(read.args) == 2 and read.args[0] == read.args[1]:
                 # on the diagonal the two orders are one
                 return part
             return part + part.mT - torch.diag_embed(part.diagonal(0, 1, 2))
+        assert place.apart is not None
         total: Tensor | None = None
         if one_sided := [part for part in parts if part.one_sided]:
-            half, _ = self._sum(one_sided, 2, state)
+            half, _ = _sum(one_sided, 2, values, call)
             total = half + half.mT
+        owned = True
         if both := [part for part in parts if not part.one_sided]:
-            total, owned = self._sum(both, 2, state, total, owned=total is not None)
-        else:
-            owned = True
+            total, owned = _sum(both, 2, values, call, total, owned=total is not None)
         assert total is not None
-        return self.executor.apart(total, read, state, in_place=owned)
+        return place.apart(total, call, in_place=owned)
 
-    def _put_back(self, part: Tensor, read: Read, state: State) -> Tensor:
-        return unview(self._full(part, read, state), read, self.executor.theory, state)
+    def _put_back(self, part: Tensor, place: _Place, call: Call) -> Tensor:
+        return unview(place.full(part, call), place.read, self.theory, call)
 
-    def _full(self, part: Tensor, read: Read, state: State) -> Tensor:
-        """A message with all its axes in full, zero where the read excludes a place."""
-        shape = (state.like.shape[0], *(axis.size(state.sizes) for axis in read.axes))
-        if part.shape != shape:
-            part = part.expand(shape)
-        return self.executor.apart(part, read, state) if read.apart else part
 
-    def _sum(self, parts: list[_Part], ndim: int, state: State, total: Tensor | None = None,
-             owned: bool = False) -> tuple[Tensor, bool]:
-        for part in parts:
-            total, owned = part.add_to(total, owned, self.executor, state, ndim)
-        assert total is not None
-        return total, owned
+def _is_symmetric(step: object, theory: Theory) -> bool:
+    return (isinstance(step, Read) and is_whole(step.args, step.axes)
+            and theory.predicate[step.predicate].symmetric)

@@ -38,8 +38,8 @@ class Box:
             return self.make().as_strided(*self.layout)
 
 
-class Iteration:
-    """How to make the values of one iteration again, from the logits it started with."""
+class Replay:
+    """How to compute the values of one iteration again, from the logits it started with."""
 
     def __init__(self, recompute: Recompute, make_marginals: Callable[[str], Tensor], n_predicates: int):
         self._recompute = recompute
@@ -47,6 +47,8 @@ class Iteration:
         # as many values as two per predicate stay until the next iteration is entered: one product needs no more
         self._n_kept = 2 * n_predicates
         self._made: dict[object, Tensor] = {}
+        # by predicate, the totals and weights that this iteration subtracted: the next one starts from them
+        self.updates: dict[str, list[tuple[Tensor, Tensor | None]]] = {}
 
     def marginals(self, name: str) -> Tensor:
         """The marginals of a predicate, to make something else of them."""
@@ -77,29 +79,29 @@ class Recompute:
         # by storage; a tensor here is alive, so that its memory cannot have been given to another one
         self._known: dict[int, tuple[Tensor, Make]] = {}
         self._saved: dict[int, list[Box]] = {}
-        self._current: Iteration | None = None
+        self._current: Replay | None = None
 
     def hooks(self) -> Any:
         return torch.autograd.graph.saved_tensors_hooks(self._pack, Box.get)
 
-    def iteration(self, q: Mapping[str, Tensor], make_marginals: Callable[[str], Tensor]) -> Iteration:
+    def begin(self, q: Mapping[str, Tensor], make_marginals: Callable[[str], Tensor]) -> Replay:
         """The next iteration, and the marginals it starts with; values of the last one can no longer be noted."""
         self._known.clear()
-        iteration = Iteration(self, make_marginals, len(q))
+        replay = Replay(self, make_marginals, len(q))
         for name, tensor in q.items():
-            iteration.note(name, tensor, partial(make_marginals, name))
+            replay.note(name, tensor, partial(make_marginals, name))
         self._saved.clear()
-        return iteration
+        return replay
 
-    def enter(self, iteration: Iteration) -> None:
+    def enter(self, replay: Replay) -> None:
         """Going backward from one iteration to the one before: what was made for the later one is done with."""
         if any(tensor._version != version for tensor, version in self._sources):
             raise RuntimeError("something the gradient of LogicMP needs (logits, rule weights, evidence or a mask) was "
                                "changed in place after the forward pass; run backward first, or change a copy")
-        if self._current is not iteration:
+        if self._current is not replay:
             if self._current is not None:
                 self._current.clear()
-            self._current = iteration
+            self._current = replay
 
     def note(self, tensor: Tensor, make: Make) -> None:
         """This tensor can be made again, in the same layout."""

@@ -1,21 +1,65 @@
-"""A predicate's tensor as one literal sees it, and the way back.
+"""The values of one call that no iteration changes, and tensors that are the same in every call.
 
-Stage: plan -> **execute**.
+Room: plan -> **execute** -> layer.
 
-    C(a,a)        the diagonal            label(i+1)     a shifted slice, no copy        P(x, A)     one column
-
-`view` takes the marginals of a predicate to the axes of a read, `unview` is its transpose: it puts a message back.
+    Call(weights, sizes, masks, observed, like)      frozen: made once per call of the layer
+    values: {"C": q, 0: ..., 1: ...}                 marginals by predicate and steps by number, made anew per iteration
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from .recompute import Iteration
+from ..parse.theory import Theory
+from ..plan.steps import Plan
+from .recompute import Replay
+
+# marginals by predicate, steps by number, and what label sets need by a key of their own
+Values = dict[Any, Tensor]
+
+
+@dataclass(frozen=True)
+class Call:
+    """Weights, sizes and masks of one call; every tensor has one batch dimension in front."""
+
+    # one per rule: [] or [batch]; of a rule with one weight per constant [1 or batch, n, ...]
+    weights: Sequence[Tensor]
+    sizes: Mapping[str, int]
+    # dtype, device and batch size of everything that is made, [batch, ...]
+    like: Tensor
+    # by type, [batch, n]: one where an entity exists
+    masks: Mapping[str, Tensor] = field(default_factory=dict)
+    # marginals of the predicates that are observed as a whole, zeros and ones
+    observed: Mapping[str, Tensor] = field(default_factory=dict)
+
+
+class Executor(Protocol):
+    """Runs a plan: dense tensors here; other kinds of tensors by other classes."""
+
+    plan: Plan
+    theory: Theory
+
+    def constants(self, call: Call) -> Values:
+        """The values that depend only on evidence and weights: once per call, not once per iteration."""
+        ...
+
+    def subtract_messages(self, base: Mapping[str, Tensor], q: Mapping[str, Tensor], call: Call, constants: Values,
+                          replay: Replay | None = None) -> dict[str, Tensor]:
+        """Eq. 2 without the normalization: base - d(sum of w V)/dq, for every predicate of `base`."""
+        ...
+
+    def counts(self, q: Mapping[str, Tensor], call: Call, weighted: bool = False) -> Tensor:
+        """The expected violations of each rule, [batch, rules]; weighted, times the rule's weight."""
+        ...
+
+    def weighted_groundings(self, call: Call) -> Tensor:
+        """The groundings of each rule times their weights, [batch, rules]."""
+        ...
 
 
 def is_tracing() -> bool:
@@ -25,43 +69,18 @@ def is_tracing() -> bool:
 
 
 class Kept:
-    """Tensors that are the same in every call at the same sizes; of each, the last one is kept."""
+    """A tensor that is the same in every call with the same key (device, dtype, sizes); the last one is kept."""
 
     def __init__(self) -> None:
-        self._tensors: dict[object, tuple[object, Tensor]] = {}
+        self._key: object = None
+        self._tensor: Tensor | None = None
 
-    def get(self, key: object, sizes: object, make: Callable[[], Tensor]) -> Tensor:
+    def get(self, key: object, make: Callable[[], Tensor]) -> Tensor:
         if is_tracing():
             return make()
-        made_for, tensor = self._tensors.get(key, (None, None))
-        if tensor is None or made_for != sizes:
+        if self._tensor is None or self._key != key:
             # a first call in inference mode must leave nothing that training cannot use
             with torch.inference_mode(False):
-                tensor = make()
-            self._tensors[key] = sizes, tensor
-        return tensor
-
-
-@dataclass
-class State:
-    """What a run needs to know: marginals, weights, masks, and the values made so far."""
-
-    # [batch, n_1, ..., n_k] or [batch, n_1, ..., n_k, labels], zero where an entity does not exist
-    q: Mapping[str, Tensor]
-    # one per rule: [] or [batch]; of a rule with one weight per constant [1 or batch, n, ...]
-    weights: list[Tensor]
-    sizes: Mapping[str, int]
-    # by type, [batch, n]: one where an entity exists
-    masks: Mapping[str, Tensor] = field(default_factory=dict)
-    values: dict[int, Tensor] = field(default_factory=dict)
-    # in training: how to make values again in the backward pass, and what the last update was made of
-    iteration: Iteration | None = None
-    updates: dict[str, list[tuple[Tensor, Tensor | None]]] = field(default_factory=dict)
-    # of a multi-class predicate: its marginals, and what they add up to for each set of labels
-    label_sums: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)
-    # of messages to labels: the weights of the rules, and the weight of each message at each label
-    label_weights: dict[int, tuple[list[Tensor], Tensor]] = field(default_factory=dict)
-
-    @property
-    def like(self) -> Tensor:
-        return next(iter(self.q.values()))
+                self._tensor = make()
+            self._key = key
+        return self._tensor

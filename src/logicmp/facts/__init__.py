@@ -1,1 +1,1 @@
-"""Facts to a world: what is observed, and what is open.  Room: parse -> **facts** -> ground."""
+"""Facts to a world: observed and unobserved atoms.  Room: parse -> **facts** -> ground."""

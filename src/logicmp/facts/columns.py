@@ -1,12 +1,9 @@
-"""Ground facts: .db files of Alchemy, Tuffy and pracmln, and the `facts` of ExpressGNN.
+"""Evidence as columns: the facts of each predicate, and the theory with their constants.
 
-Stage: text + theory -> **parse** -> ground, layer.  Paper: the set O of observations.
+Room: parse -> **facts** -> ground, layer.  Paper: the set O of observations.
 
-    Friends(Anna, Bob)       true            !Smokes(Bob)     false         label(T1) = B-PER   a multi-class value
-    ?Smokes(Carl)            unknown         0.7 Smokes(Eve)  soft          person = {Anna}     more constants (pracmln)
-
-A plain line takes a fast path, one regular expression; whatever does not match it goes through the grammar of
-theories, for the odd cases and for the errors.
+    Friends(Anna, Bob)      args ("Anna", "Bob")   values 1.0   lines 1
+    0.7 Smokes(Eve)         args ("Eve",)          values 0.7   lines 2
 """
 
 from __future__ import annotations
@@ -18,24 +15,29 @@ from ..parse.theory import Predicate, Theory
 
 @dataclass
 class FactTable:
-    """All facts of one predicate, column by column."""
+    """All facts of one predicate, as columns."""
 
     predicate: Predicate
     # the arguments as written; a multi-class fact has its label last
     args: list[tuple[str, ...]] = field(default_factory=list)
-    # 1 true, 0 false, NaN unknown, in between soft
+    # 1 true, 0 false, NaN unobserved, other values soft evidence
     values: list[float] = field(default_factory=list)
-    # the line each fact stands on, counted on through the files where there are several
+    # the line of each fact; lines of a second file are counted on from the end of the first
     lines: list[int] = field(default_factory=list)
 
 
 @dataclass
 class Evidence:
-    """What was read: the tables, and the theory with the constants that the facts brought along."""
+    """All facts, by predicate, and the theory with the constants that the facts add to it.
+
+    Attributes:
+        theory: the theory with the constants that the facts add to it.
+        tables: the facts by predicate.
+        warnings: repeated facts and the like: not errors, but worth showing to the user.
+    """
 
     theory: Theory
     tables: dict[str, FactTable]
-    # facts that are there twice, and the like: nothing is wrong, but the user may want to know
     warnings: list[str] = field(default_factory=list)
 
     def __len__(self) -> int:

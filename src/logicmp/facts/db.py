@@ -1,12 +1,11 @@
-"""Ground facts: .db files of Alchemy, Tuffy and pracmln, and the `facts` of ExpressGNN.
+"""Read evidence: .db files of Alchemy, Tuffy and pracmln, and the `facts` of ExpressGNN.
 
-Stage: text + theory -> **parse** -> ground, layer.  Paper: the set O of observations.
+Room: parse -> **facts** -> ground, layer.  Paper: the set O of observations.
 
     Friends(Anna, Bob)       true            !Smokes(Bob)     false         label(T1) = B-PER   a multi-class value
-    ?Smokes(Carl)            unknown         0.7 Smokes(Eve)  soft          person = {Anna}     more constants (pracmln)
+    ?Smokes(Carl)            unobserved      0.7 Smokes(Eve)  soft          person = {Anna}     more constants (pracmln)
 
-A plain line takes a fast path, one regular expression; whatever does not match it goes through the grammar of
-theories, for the odd cases and for the errors.
+One regular expression reads a plain line. The reader of theories reads every other line, and finds the errors.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from pathlib import Path
 
 from ..errors import LogicMPError, RuleError, Source, Span, closest
 from ..files import read_source, read_stdin
-from ..parse.grammar import Defined, Include, Starred, Statement
 from ..parse.reader import read_statements
 from ..parse.resolve import unknown_constant, unknown_predicate, wrong_arity
 from ..parse.syntax import Atom, Constant, Not, Variable
 from ..parse.theory import Theory
+from ..parse.tokens import Defined, EmptyError, Include, Starred, Statement, UnexpectedError
 from .columns import Evidence, FactTable
 
 # a constant that needs no quotes, as in the grammar
@@ -35,23 +34,28 @@ _PLAIN = re.compile(r"[ \t]*(?:(0?\.\d+|1\.0*|[01])[ \t]+)?([!?])?[ \t]*([^\W\d]
                     rf"\([ \t]*({_CONSTANT}[ \t]*(?:,[ \t]*{_CONSTANT}[ \t]*)*)\)[ \t]*\Z")
 _ARGUMENT = re.compile(r'[(,]\s*([^\s()",][^()",]*?)\s*(?=[,)])')
 _STRING_OR_COMMENT = re.compile(r'"(?:[^"\\\n]|\\[^\n])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
-_HINT = "one fact to a line: P(A), !P(A), ?P(A), 0.7 P(A), or label(T1) = B-PER for a multi-class predicate"
+_HINT = "write one fact per line: P(A), !P(A), ?P(A), 0.7 P(A), or label(T1) = B-PER for a multi-class predicate"
 _SIGNS = {"": 1.0, "!": 0.0, "?": math.nan}
 
 
 def parse_facts(text: str, theory: Theory, name: str = "<facts>") -> Evidence:
-    """Read ground facts and check them against a theory.
+    """Read facts from a text and check them against a theory.
 
     >>> from logicmp import parse_theory
     >>> theory = parse_theory("person = {Anna, Bob}\\nSmokes(person)")
     >>> parse_facts("Smokes(Anna)\\n!Smokes(Bob)", theory).tables["Smokes"].values
     [1.0, 0.0]
+
+    Args:
+        text: one fact per line, as in a .db file.
+        theory: declares the predicates; open types get new constants.
+        name: shown in errors in place of a file name.
     """
     return _read_all([Source(name, text)], theory)
 
 
 def _read_all(sources: Sequence[Source], theory: Theory) -> Evidence:
-    """All files together: a fact of one file can contradict a fact of another."""
+    """Read all files together, because a fact of one file can contradict a fact of another."""
     reader = _FactReader(theory)
     for source in sources:
         _read(source, reader)
@@ -62,7 +66,7 @@ def _read(source: Source, reader: _FactReader) -> None:
     before = reader.open(source)
     text = source.text
     if "/*" in text:
-        # newlines stay, so that line numbers do; a string is not a comment, and ends on its line
+        # keep newlines, so that line numbers stay right, and strings, which can contain the marks of a comment
         text = _STRING_OR_COMMENT.sub(lambda m: m[0] if m[0][0] == '"' else re.sub(r"[^\n]", " ", m[0]), text)
     plain, tables, slow = _PLAIN.match, reader.tables, reader.slow_line
     for number, line in enumerate(text.split("\n"), 1):
@@ -86,7 +90,7 @@ def _read(source: Source, reader: _FactReader) -> None:
 
 class _FactReader:
     def __init__(self, theory: Theory):
-        # the files so far, and how many lines stand before each of them
+        # the files so far, and the number of lines before each of them
         self.sources: list[Source] = []
         self.before: list[int] = []
         self.n_lines = 0
@@ -96,20 +100,20 @@ class _FactReader:
         self.declared: dict[str, dict[str, None]] = {}
 
     def open(self, source: Source) -> int:
-        """Begin a file; returns the number of lines before it."""
+        """Begin a file; return the number of lines before it."""
         self.sources.append(source)
         self.before.append(self.n_lines)
         self.n_lines += source.text.count("\n") + 1
         return self.before[-1]
 
     def slow_line(self, number: int, line: str) -> None:
-        """A line that is not a plain fact: empty, a comment, a declaration, a soft fact, or an error."""
+        """Read a line that is not a plain fact: empty, a comment, a declaration, a soft fact, or an error."""
         stripped = line.strip()
         if not stripped or stripped.startswith("//"):
             return
         if set(stripped) == {"-"}:
             raise RuleError("several databases in one file are not supported", self._line(self.before[-1] + number),
-                            "put each of them into a file of its own")
+                            "put each database in its own file")
         unknown = stripped.startswith("?")
         shown = Source(self.sources[-1].name, line.replace("?", " ", 1) if unknown else line, number)
         try:
@@ -120,13 +124,13 @@ class _FactReader:
 
     def _shown_as_written(self, error: RuleError, line: str, number: int) -> RuleError:
         """The error of one line, with the line as the user wrote it, and with what a fact may be."""
-        if error.message == "the theory is empty":
+        if isinstance(error, EmptyError):
             return RuleError("this is not a fact", self._line(self.before[-1] + number), _HINT)
         span, hint = error.span, error.hint
         if span is not None:
             start = _start(self.sources[-1], number)
             span = Span(self.sources[-1], start + span.start, start + span.end)
-        if error.message.endswith(("cannot stand here", "only a variable can have an offset or '+'")):
+        if isinstance(error, UnexpectedError):
             odd = [arg for arg in _ARGUMENT.findall(line) if not re.fullmatch(_CONSTANT, arg)]
             hint = f'put the constant in quotes: "{odd[0]}"' if odd and "?" not in odd[0] else _HINT
         return RuleError(error.message, span, hint)
@@ -149,7 +153,7 @@ class _FactReader:
             raise RuleError("this is not a fact", statement.span, _HINT)
         if statement.weight is not None:
             if not 0 <= statement.weight <= 1:
-                raise RuleError(f"soft evidence is a probability, not {statement.weight:g}", statement.weight_span,
+                raise RuleError(f"soft evidence must be a probability, got {statement.weight:g}", statement.weight_span,
                                 "write a number between 0 and 1 before the atom")
             value = statement.weight if value else 1 - statement.weight
         self._fact(formula, math.nan if unknown else value, number)
@@ -176,7 +180,7 @@ class _FactReader:
         table.lines.append(self.before[-1] + number)
 
     def finish(self) -> Evidence:
-        """Collect the constants, and look for facts that are there twice."""
+        """Return the evidence: collect the constants, merge repeated facts and check for contradictions."""
         constants: dict[str, dict[str, None]] = {name: dict(known) for name, known in self.declared.items()}
         warnings: list[str] = []
         for table in self.tables.values():
@@ -202,7 +206,7 @@ class _FactReader:
             raise unknown_constant(table.args[row][k], table.predicate.types[k], known, self._line(table.lines[row]))
 
     def _repeated(self, table: FactTable, atoms: list[tuple[str, ...]]) -> str:
-        """A fact given twice is kept once; the same atom with two values is an error that shows both lines."""
+        """Keep one of equal facts and return a warning; one atom with two values is an error that shows both lines."""
         first: dict[tuple[str, ...], int] = {}
         keep: list[int] = []
         again: list[int] = []
@@ -225,7 +229,7 @@ class _FactReader:
                 f"given again, first on line {place.line}")
 
     def _check_one_value(self, table: FactTable) -> None:
-        """Two values of one categorical variable cannot both be true."""
+        """Reject two true values of one categorical variable."""
         predicate = table.predicate
         values = predicate.functional if predicate.labels is None else (len(predicate.arguments),)
         first: dict[tuple[str, ...], int] = {}
@@ -238,7 +242,7 @@ class _FactReader:
                                     self._line(table.lines[i]))
 
     def _line(self, number: int) -> Span:
-        """A whole line, by its number through all files."""
+        """Return the span of a line, by its number in all files together."""
         k = bisect.bisect_left(self.before, number) - 1
         source, number = self.sources[k], number - self.before[k]
         start, line = _start(source, number), source.line(number)
@@ -246,7 +250,7 @@ class _FactReader:
 
 
 def _start(source: Source, number: int) -> int:
-    """Where a line starts in the text."""
+    """Return the position where a line starts in the text."""
     start = 0
     for _ in range(number - 1):
         start = source.text.index("\n", start) + 1
@@ -259,7 +263,12 @@ def _atom(table: FactTable, row: int) -> Atom:
 
 
 def load_facts(paths: str | Path | Sequence[str | Path], theory: Theory) -> Evidence:
-    """Read the facts of files, of `-` (standard input), or of the `facts` file in a folder of ExpressGNN."""
+    """Read facts from files, from `-` (standard input), or from the file `facts` in a folder of ExpressGNN.
+
+    Args:
+        paths: one or several files, `-` for standard input, or ExpressGNN folders.
+        theory: declares the predicates; open types get new constants.
+    """
     paths = [paths] if isinstance(paths, (str, Path)) else paths
     return _read_all([_source(path) for path in paths], theory)
 
@@ -267,7 +276,7 @@ def load_facts(paths: str | Path | Sequence[str | Path], theory: Theory) -> Evid
 def _source(path: str | Path) -> Source:
     if str(path) == "-":
         return read_stdin("facts are plain text in UTF-8")
-    # os.path, because Path.is_dir raises what it does not expect, such as a name that is too long
+    # os.path, because Path.is_dir raises an error for a name that is too long
     if os.path.isdir(path):
         path = Path(path)
         if not (path / "facts").is_file():

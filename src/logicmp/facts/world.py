@@ -1,11 +1,11 @@
-"""What is known of every ground atom: the facts, and for the atoms that no fact names, the world they live in.
+"""The value of every atom, true, false or unobserved: from facts, and for other atoms from a closed or open world.
 
-Stage: parse -> **ground** -> infer, learn.  Paper: the observations O and the latent variables.
+Room: parse -> **facts** -> ground, execute, inference, learning.  Paper: the observations O and the latent variables.
 
     Friends(Anna, Bob)       Friends is closed: Friends(Bob, Anna) is false
-    Cancer(person)           Cancer is open: every Cancer(x) is asked for
+    Cancer(person)           Cancer is open: every Cancer(x) without a fact is unobserved
 
-Results mean nothing without the choice, so it can be printed.
+Results depend on this choice, so `World.describe` prints it.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from ..errors import LogicMPError, closest
 from ..parse.theory import Predicate, Theory
 from .columns import Evidence, FactTable
 
-# what an engine assumes of atoms that no fact names
+# conventions for atoms without a fact
 WORLDS = ("alchemy", "open", "closed")
 UNKNOWN = -1
 
 
 @dataclass(frozen=True)
 class World:
-    """Theory and evidence as arrays: for each predicate what is true, false and unknown."""
+    """Theory and evidence as arrays: for each predicate, its true, false and unobserved atoms."""
 
     theory: Theory
-    # by predicate, int8 of the shape of its tensor: 1 true, 0 false, -1 unknown
+    # by predicate, int8 of the shape of its tensor: 1 true, 0 false, -1 unobserved
     values: Mapping[str, np.ndarray]
-    # by predicate, log-odds of the atoms with soft evidence, 0 elsewhere; only for predicates that have some
+    # by predicate, log-odds of the atoms with soft evidence, 0 elsewhere; only for predicates with soft evidence
     unary: Mapping[str, np.ndarray]
     # why each predicate is closed ("" if it is open)
     closed: Mapping[str, str]
@@ -44,22 +44,27 @@ class World:
 
     @property
     def latent(self) -> list[str]:
-        """The predicates with at least one unknown atom."""
+        """The predicates with at least one unobserved atom."""
         return [name for name, values in self.values.items() if (values == UNKNOWN).any()]
 
     def describe(self) -> str:
-        """The choice of worlds, in two lines."""
+        """Which predicates are closed and which are open, in two lines."""
+        opened = ", ".join(name for name, why in self.closed.items() if not why)
+        return f"closed world: {self.describe_closed() or 'none'}\nopen world:   {opened or 'none'}"
+
+    def describe_closed(self) -> str:
+        """The closed predicates, and why they are closed; empty if there are none."""
         by_reason: dict[str, list[str]] = {}
         for name, why in self.closed.items():
             by_reason.setdefault(why, []).append(name)
-        opened = ", ".join(by_reason.pop("", ["none"]))
-        closed = "; ".join(f"{', '.join(names)} ({why})" for why, names in by_reason.items()) or "none"
-        return f"closed world: {closed}\nopen world:   {opened}"
+        by_reason.pop("", None)
+        return "; ".join(f"{', '.join(names)} ({why if len(names) == 1 else why.replace('it has', 'they have')})"
+                         for why, names in by_reason.items())
 
 
 def build_world(evidence: Evidence, queried: Collection[str] = (), world: str = "alchemy",
                 closed: Collection[str] = (), opened: Collection[str] = ()) -> World:
-    """Decide what holds for the atoms that the evidence does not name.
+    """Return the value of every atom; `world` decides those without a fact.
 
     >>> from logicmp import parse_facts, parse_theory
     >>> theory = parse_theory("person = {Anna, Bob}\\nSmokes(person)\\nCancer(person)")
@@ -68,10 +73,10 @@ def build_world(evidence: Evidence, queried: Collection[str] = (), world: str = 
     open world:   Cancer
 
     Args:
-        queried: predicates asked for, which the conventions leave open.
-        world: "alchemy" (a predicate with facts is closed unless it is asked for), "open", or "closed" (every
-            predicate is, unless it is asked for). A `*` in the declaration closes a predicate in each of them.
-        closed, opened: predicates for which none of this counts.
+        queried: predicates that are queried, and therefore open.
+        world: "alchemy" (predicates with facts are closed unless queried), "open", or "closed" (all predicates are
+            closed unless queried). A `*` in the declaration closes a predicate in all of them.
+        closed, opened: predicates that are closed or open regardless of `world` and `*`.
     """
     theory = evidence.theory
     for t in theory.types:
@@ -88,7 +93,7 @@ def build_world(evidence: Evidence, queried: Collection[str] = (), world: str = 
             unary[predicate.name] = soft
         if n_open:
             warnings.append(f"{predicate.name} is closed, but no fact gives a value to {n_open} of its variables: "
-                            "they stay unknown, because each must have one")
+                            "they stay unobserved, because each must have one")
     return World(theory, values, unary, reasons, warnings)
 
 
@@ -100,18 +105,18 @@ def _closed(evidence: Evidence, queried: set[str], world: str, closed: set[str],
         if name not in known:
             raise LogicMPError(f"predicate {name!r} is not declared", closest(name, list(known), "predicate"))
     if closed & opened:
-        raise LogicMPError(f"{sorted(closed & opened)[0]!r} is named both closed and open")
+        raise LogicMPError(f"predicate {sorted(closed & opened)[0]!r} cannot be both closed and open")
     reasons = {}
     for name, predicate in known.items():
         reason = ""
         if name in closed:
-            reason = "as asked"
+            reason = "as requested"
         elif name in opened:
             reason = ""
         elif predicate.closed_world:
             reason = "declared with *"
         elif name not in queried and world == "closed":
-            reason = "not asked for"
+            reason = "not queried"
         elif name not in queried and world == "alchemy" and name in evidence.tables:
             reason = "it has facts"
         reasons[name] = reason
@@ -119,15 +124,15 @@ def _closed(evidence: Evidence, queried: set[str], world: str, closed: set[str],
 
 
 def _values(theory: Theory, table: FactTable, closed: bool) -> tuple[np.ndarray, np.ndarray | None, int]:
-    """What is known of the atoms of one predicate, its soft evidence, and how many variables closing left open."""
+    """Return the values of one predicate, its soft evidence, and the number of variables that could not be closed."""
     predicate = table.predicate
     shape = shape_of(predicate, theory.sizes)
     if math.prod(shape) > 2**31:
-        raise LogicMPError(f"{predicate} has {math.prod(shape):,} ground atoms (limit {2**31:,})",
-                           "leave out constants that are not needed")
+        raise LogicMPError(f"{predicate} has {math.prod(shape):,} atoms (limit {2**31:,})",
+                           "remove constants that are not needed")
     given = np.asarray(table.values, dtype=np.float64)
     places = _places(theory, table)
-    # a variable that must have a value is not closed: of its values not all can be false
+    # a variable that must have a value is not closed: its values cannot all be false
     must_have_value = predicate.is_categorical and not predicate.may_be_none
     values = np.full(shape or 1, 0 if closed and not must_have_value else UNKNOWN, dtype=np.int8)
     is_soft = (given > 0) & (given < 1)
@@ -150,22 +155,22 @@ def shape_of(predicate: Predicate, sizes: Mapping[str, int]) -> tuple[int, ...]:
 
 
 def _places(theory: Theory, table: FactTable) -> tuple[np.ndarray, ...]:
-    """Where the facts stand in the predicate's tensor, an index array for each of its axes."""
+    """Return the indices of the facts in the predicate's tensor, one array for each axis."""
     predicate = table.predicate
     indexes = [{c: i for i, c in enumerate(theory.type[t].constants)} for t in predicate.types]
     if predicate.labels is not None:
         indexes.append({label: i for i, label in enumerate(predicate.labels)})
     if not indexes:
-        # an atom without arguments stands in a row of one
+        # an atom without arguments is in an array of length 1
         return (np.zeros(len(table.args), dtype=np.int64),)
     return tuple(np.fromiter((index[row[k]] for row in table.args), dtype=np.int64, count=len(table.args))
                  for k, index in enumerate(indexes))
 
 
 def one_value_each(predicate: Predicate, values: np.ndarray) -> int:
-    """A true value of a categorical variable makes the others false, and the last possible one is true; in place.
+    """Make the other values of a categorical variable false if one is true, and the last possible one true; in place.
 
-    Returns how many variables are left with more than one possible value.
+    Returns the number of variables with more than one possible value.
     """
     axes = (values.ndim - 1,) if predicate.labels is not None else predicate.functional
     view = np.moveaxis(values, axes, range(values.ndim - len(axes), values.ndim))
@@ -176,8 +181,8 @@ def one_value_each(predicate: Predicate, values: np.ndarray) -> int:
     n_unknown = (table == UNKNOWN).sum(1, keepdims=True)
     if not predicate.may_be_none:
         if not (has_true | (n_unknown > 0)).all():
-            raise LogicMPError(f"the evidence says of every value of a variable of {predicate} that it is false",
-                               "one of them must be true; write '?' instead of '!' for at most one")
+            raise LogicMPError(f"the evidence excludes every value of a variable of {predicate}",
+                               "one of them must be true: remove the '!' before it, or write '?' instead")
         table = np.where(~has_true & (n_unknown == 1) & (table == UNKNOWN), 1, table)
     view[...] = table.reshape(view.shape)
     return int((~has_true & (n_unknown > 1)).sum())

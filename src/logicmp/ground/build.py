@@ -17,6 +17,7 @@ import numpy as np
 
 from ..errors import CostError, LogicMPError, RuleError
 from ..facts.world import UNKNOWN, World
+from ..limits import MAX_GROUNDINGS
 from ..normalize.build import MAX_CUBES, counted_formulas
 from ..normalize.cubes import Cube, Differ, Literal, Range, Same
 from ..normalize.expand import Expander, variable_ranges
@@ -25,9 +26,6 @@ from ..parse.theory import Argument, Predicate, Rule, Theory
 from .join import Relation, Rows, join, relation
 from .network import HARD, Draft, Literals, Network, n_values
 from .quantifiers import Part, build_part
-
-# groundings of all rules together; a million takes about half a gigabyte
-MAX_GROUNDINGS = 2_000_000
 
 
 def build_network(world: World, rules: Sequence[Rule] | None = None, semantics: str = "exact",

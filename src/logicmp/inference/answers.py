@@ -1,11 +1,8 @@
-"""What every method takes and gives: a problem, a solution, and the answers a user reads.
+"""The answers that a user reads, from the log-odds that a method computes.
 
-Stage: ground, layer -> **infer** -> cli.
+Room: method -> **inference** -> show, cli.
 
-    Problem(world, formulas)   ->   Method.solve   ->   Solution(log_odds)   ->   Marginals: {"Smokes(Anna)": 0.93}
-
-Log-odds are what is computed and ranked by: with large counts a probability is 1 in any precision long before the
-log-odds stop to differ.
+    Solution(log_odds)   ->   answer(query, ...)   ->   Marginals: {"Smokes(Anna)": 0.93}
 """
 
 from __future__ import annotations
@@ -17,33 +14,34 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..errors import LogicMPError, closest
+from ..errors import closest
 from ..facts.db import PLAIN_FACT_CONSTANT
 from ..facts.world import World
 from ..ground.network import Network, n_values
+from ..limits import need
 from ..normalize.expand import variable_ranges
 from ..parse.query import Query
 from ..parse.syntax import PLAIN_LABEL, Atom, Variable, free_variables, put_constants, quoted
 from ..parse.theory import Predicate, Rule, Theory
-from .method import Problem, Solution
+from .method import Problem, Solution, Status
 
 if TYPE_CHECKING:
     import pandas
     from torch import Tensor
 
 
-# the smallest probability of a formula that is told from 0
+# the smallest probability of a formula that counts as more than 0
 EPSILON = 1e-15
 
 
 def log_odds_of(p: np.ndarray, axis: int = -1) -> np.ndarray:
-    """The log-odds of each value of a categorical variable against all others together, exact near 0 and near 1.
+    """The log-odds of each value of a categorical variable against all others together, accurate near 0 and near 1.
 
     >>> log_odds_of(np.array([0.5, 0.25, 0.25])).round(3).tolist()
     [0.0, -1.099, -1.099]
     """
     p = np.moveaxis(p, axis, -1)
-    # the sum of the others as a sum, because 1 - p has no digits left near 1
+    # add up the others, because 1 - p loses its digits near 1
     before = np.concatenate([np.zeros_like(p[..., :1]), p.cumsum(-1)[..., :-1]], -1)
     after = np.concatenate([p[..., ::-1].cumsum(-1)[..., ::-1][..., 1:], np.zeros_like(p[..., :1])], -1)
     with np.errstate(divide="ignore"):
@@ -51,7 +49,7 @@ def log_odds_of(p: np.ndarray, axis: int = -1) -> np.ndarray:
 
 
 def atom_log_odds(predicate: Predicate, world: World, probabilities: np.ndarray) -> np.ndarray:
-    """Probabilities of the values of variables, [variables..., values], as log-odds in the predicate's own shape."""
+    """Turn probabilities of values, [variables..., values], into log-odds in the shape of the predicate's tensor."""
     odds = log_odds_of(probabilities)
     if not predicate.is_categorical:
         return odds[..., 1]
@@ -66,13 +64,13 @@ def atom_log_odds(predicate: Predicate, world: World, probabilities: np.ndarray)
 
 
 def with_evidence(world: World, log_odds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """What is observed is certain, whatever a method says of it."""
+    """Set the log-odds of observed atoms to plus or minus infinity."""
     return {name: np.where(world.values[name] == 1, np.inf, np.where(world.values[name] == 0, -np.inf, odds))
             for name, odds in log_odds.items()}
 
 
 def as_probability(log_odds: np.ndarray) -> np.ndarray:
-    """Strictly between 0 and 1 unless the atom is decided.
+    """Turn log-odds into probabilities, strictly between 0 and 1 unless the log-odds are infinite.
 
     >>> as_probability(np.array([0.0, 800.0, np.inf])).tolist()
     [0.5, 0.9999999999999999, 1.0]
@@ -83,9 +81,9 @@ def as_probability(log_odds: np.ndarray) -> np.ndarray:
 
 
 def odds_of_values(network: Network, p: np.ndarray) -> dict[str, np.ndarray]:
-    """Log-odds by predicate, from the probability of every value of every variable of a network."""
+    """Log-odds by predicate, from the probability of every value of every variable of a ground network."""
     world = network.world
-    # a variable that is decided has no place of its own, and what stands there does not count
+    # an observed variable has no place of its own: it reads any value, and with_evidence replaces it
     starts = np.append(network.starts[:-1], 0)
     odds = {}
     for predicate in world.theory.predicates:
@@ -97,13 +95,13 @@ def odds_of_values(network: Network, p: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def odds_of_counts(network: Network, expected: np.ndarray) -> list[np.ndarray]:
-    """Log-odds of the formulas asked for, which follow the theory's own rules in the network.
+    """Log-odds of the queried formulas, which follow the rules of the theory in the ground network.
 
     Args:
         expected: the expected count of every weight; that of a formula for one binding is its probability.
     """
     has_feature = np.isin(np.arange(len(expected)), network.param)
-    # certain only where the evidence alone decides
+    # a formula without features is decided by the evidence alone
     p = np.where(has_feature, expected.clip(EPSILON, 1 - EPSILON), expected.round())
     with np.errstate(divide="ignore", invalid="ignore"):
         odds = np.log(p) - np.log1p(-p)
@@ -119,16 +117,16 @@ def formula_shape(rule: Rule, world: World) -> list[int]:
 
 @dataclass(frozen=True)
 class Answer:
-    """The log-odds of everything that one query asks for, in one row."""
+    """The log-odds of all answers to one query, as one array."""
 
     query: Query
     theory: Theory
-    # the constants that each variable of the query stands for, by variable, in the order of the rows
+    # by variable of the query, the index of its constant in each answer
     bindings: Mapping[str, np.ndarray]
     log_odds: np.ndarray
 
     def texts(self) -> Iterator[str]:
-        """What is asked for, in the order of the rows: `Friends(Anna,Bob)`."""
+        """The text of each answer, in order: `Friends(Anna,Bob)`."""
         types = free_variables(self.query.formula)
         names = {v: [_shown(c) for c in self.theory.type[types[v]].constants] for v in self.bindings}
         formula = self.query.formula
@@ -147,7 +145,7 @@ class Answer:
             yield str(put_constants(formula, dict(zip(self.bindings, values, strict=True)), constants))
 
     def _labels(self) -> list[str]:
-        """What stands behind an atom of a multi-class predicate, one for each row of it."""
+        """The suffix of each answer for one atom: ` = B-PER` for a multi-class predicate, else empty."""
         formula = self.query.formula
         if isinstance(formula, Atom) and self.theory.predicate[formula.predicate].labels is not None:
             known = formula.labels or self.theory.predicate[formula.predicate].labels or ()
@@ -160,11 +158,21 @@ def _shown(constant: str) -> str:
 
 
 class Marginals(Mapping[str, float]):
-    """The probability of everything asked for, by its text; a mapping, and more.
+    """A mapping from the text of each answer to its probability, with the method's status and notes.
 
     >>> from logicmp import infer
-    >>> infer("person = {Anna}\\nSmokes(person)\\n1 Smokes(x)", query="Smokes")["Smokes(Anna)"]
+    >>> found = infer("person = {Anna}\\nSmokes(person)\\n1 Smokes(x)", query="Smokes")
+    >>> found["Smokes(Anna)"]
     0.7310585786300049
+    >>> print(found.status)
+    exact
+
+    Args:
+        answers: the queried atoms and formulas, in order.
+        solution: the result of the method.
+        world: the evidence, and the constants.
+        method: name of the method.
+        semantics: "exact", "paper" or "alchemy".
     """
 
     def __init__(self, answers: Sequence[Answer], solution: Solution, world: World, method: str, semantics: str):
@@ -177,7 +185,7 @@ class Marginals(Mapping[str, float]):
 
     @property
     def log_odds(self) -> np.ndarray:
-        """In the order of iteration; infinite where an atom is decided."""
+        """In the order of iteration; infinite where the evidence or hard rules decide an answer."""
         return np.concatenate([np.zeros(0), *(answer.log_odds for answer in self.answers)])
 
     @property
@@ -186,11 +194,17 @@ class Marginals(Mapping[str, float]):
 
     @property
     def log_partition(self) -> float | None:
-        """log Z where the method knows it."""
+        """log Z, None if the method does not compute it."""
         return self.solution.log_partition
 
     @property
+    def status(self) -> Status:
+        """Why the method stopped: exact, optimal, converged, or at its limit of iterations or time."""
+        return self.solution.status
+
+    @property
     def notes(self) -> list[str]:
+        """Warnings and remarks for people to read."""
         return [*self.world.warnings, *self.solution.notes]
 
     def _places(self) -> dict[str, int]:
@@ -203,7 +217,7 @@ class Marginals(Mapping[str, float]):
         places = self._places()
         place = places.get(atom, places.get(re.sub(r"\s*,\s*", ",", atom)))
         if place is None:
-            raise KeyError(f"{atom!r} was not asked for; {closest(atom, list(places), 'answer')}")
+            raise KeyError(f"{atom!r} was not queried; {closest(atom, list(places), 'answer')}")
         return float(as_probability(self.log_odds[place : place + 1])[0])
 
     def __iter__(self) -> Iterator[str]:
@@ -217,24 +231,23 @@ class Marginals(Mapping[str, float]):
 
     def to_pandas(self) -> pandas.DataFrame:
         """A table with the columns atom, probability and log_odds."""
-        try:
-            import pandas
-        except ImportError:
-            raise LogicMPError("to_pandas needs pandas, which is not installed", "pip install pandas") from None
+        need("pandas", "pandas", "to_pandas")
+        import pandas
+
         return pandas.DataFrame({"atom": [text for answer in self.answers for text in answer.texts()],
                                  "probability": self.probabilities, "log_odds": self.log_odds})
 
     def to_tensors(self) -> dict[str, Tensor]:
-        """The probabilities of all atoms of each predicate asked for, in the shape the layer has them."""
-        asked = {answer.query.formula.predicate: None for answer in self.answers
-                 if isinstance(answer.query.formula, Atom)}
+        """The probabilities of all atoms of each queried predicate, in the shape of the layer's tensors."""
+        queried = {answer.query.formula.predicate: None for answer in self.answers
+                   if isinstance(answer.query.formula, Atom)}
         from ..execute.inputs import to_tensors
 
-        return to_tensors({name: as_probability(self.solution.log_odds[name]) for name in asked})
+        return to_tensors({name: as_probability(self.solution.log_odds[name]) for name in queried})
 
 
 def answer(query: Query, solution: Solution, problem: Problem) -> Answer:
-    """Pick from a solution what a query asks for."""
+    """Pick the answers to a query from a solution."""
     theory, formula = problem.world.theory, query.formula
     types = free_variables(formula)
     if isinstance(formula, Atom) and query.is_atom:
@@ -251,7 +264,7 @@ def answer(query: Query, solution: Solution, problem: Problem) -> Answer:
     k = [str(rule.formula) for rule in problem.formulas].index(str(query.as_rule().formula))
     odds = solution.formulas[k]
     ranges = variable_ranges(formula)
-    # only bindings for which i+1 and the like are constants
+    # only bindings for which i+1 and similar terms are constants
     windows = [np.arange(-ranges[v].low, len(theory.type[t].constants) - ranges[v].high) for v, t in types.items()]
     grid = dict(zip(types, (column.reshape(-1) for column in np.meshgrid(*windows, indexing="ij")), strict=True))
     return Answer(query, theory, grid, odds[np.ix_(*windows)].reshape(-1) if types else odds.reshape(-1))

@@ -8,14 +8,12 @@ Stage: ground, layer -> **infer**.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 from ..errors import CostError
-from ..ground.build import MAX_GROUNDINGS
-from ..limits import Clock
 from ..parse.theory import Rule
 from .answers import formula_shape
 from .exact.method import MAX_CELLS, Exact, ExactModel, exact_atoms, formula_odds, solve_exact
@@ -29,19 +27,18 @@ class Auto(MeanField):
 
     Args:
         max_cells: table cells that one component may need to be summed.
-        max_groundings: groundings that the evidence may leave open; beyond it all is left to mean field.
     """
 
     name: ClassVar[str] = "auto"
     max_cells: int = MAX_CELLS
-    max_groundings: int = MAX_GROUNDINGS
 
     def solve(self, problem: Problem) -> Solution:
         if problem.semantics == "paper":
             return self._mean_field(problem, "the paper's semantics has no ground network")
         try:
             model = self._model(problem)
-            exact = solve_exact(model, problem, Clock(self.max_seconds))
+            # the other half of the time is for mean field
+            exact = solve_exact(model, replace(problem, limits=problem.limits.part(0.5)))
         except CostError as error:
             place = f", in line {error.span.line}" if error.span is not None else ""
             return self._mean_field(problem, error.message + place)
@@ -62,7 +59,7 @@ class Auto(MeanField):
         return rest
 
     def _model(self, problem: Problem, *more: Rule) -> ExactModel:
-        return ExactModel(Exact(max_groundings=self.max_groundings).network(problem, *more), self.max_cells)
+        return ExactModel(Exact().network(problem, *more), self.max_cells)
 
     def _formula(self, problem: Problem, rule: Rule) -> np.ndarray:
         """The log-odds of a formula, NaN where it ties together what is too wide."""

@@ -18,14 +18,12 @@ from typing import ClassVar
 import numpy as np
 
 from ..errors import LogicMPError, RuleError
-from ..ground.build import MAX_GROUNDINGS
 from ..ground.features import expected_counts, log_weights, queried_features, soft_evidence
 from ..ground.join import ragged_ranges
 from ..ground.network import Network
 from ..ground.propagate import propagate
-from ..limits import Clock
 from .answers import EPSILON, odds_of_counts, odds_of_values
-from .method import Method, Problem, Solution
+from .method import Method, Problem, Solution, Status
 
 # the step size changes by the factor BALANCE if one residual is more than TOO_FAR times the other
 BALANCE, TOO_FAR = 2.0, 10.0
@@ -122,7 +120,6 @@ class HingeLossMRF(Method):
         iterations: limit of rounds.
         tolerance: stop when the copies of a truth value differ from it, and it from the round before, by at most this.
         step_size: how strongly copies attract each other at first; it is adapted.
-        max_groundings: groundings that the evidence may leave open.
     """
 
     name: ClassVar[str] = "hl-mrf"
@@ -130,32 +127,30 @@ class HingeLossMRF(Method):
     iterations: int = 20_000
     tolerance: float = 1e-6
     step_size: float = 1.0
-    max_groundings: int = MAX_GROUNDINGS
 
     def solve(self, problem: Problem) -> Solution:
         if self.step_size <= 0:
             raise LogicMPError(f"step_size must be above 0, got {self.step_size:g}")
-        clock = Clock(self.max_seconds)
-        network = problem.network(self.max_groundings)
+        network = problem.network()
         # a contradiction that propagation finds is an error, not a loss
         propagate(network)
         loss = build_loss(network, self.squared)
-        truth, notes = self.minimize(loss, network, problem, clock)
+        truth, status, note = self.minimize(loss, network, problem)
+        notes = [note]
         if (violation := loss.violation(truth)) > MAX_VIOLATION:
             notes.append(f"a hard rule is still violated by {violation:.2g}: the hard rules may contradict each other")
         p = np.where(network.potentials == -np.inf, 0.0, truth.clip(EPSILON, 1 - EPSILON))
         kind = "squared" if self.squared else "linear"
         notes.append(f"hinge loss {loss(truth):.6g} ({kind}); the answers are degrees of truth, not probabilities")
-        return Solution(odds_of_values(network, p), odds_of_counts(
+        return Solution(odds_of_values(network, p), status, odds_of_counts(
             network, expected_counts(network, _truth_of_queried(network, truth))), notes=notes)
 
-    def minimize(self, loss: HingeLoss, network: Network, problem: Problem, clock: Clock | None = None
-                 ) -> tuple[np.ndarray, list[str]]:
+    def minimize(self, loss: HingeLoss, network: Network, problem: Problem) -> tuple[np.ndarray, Status, str]:
         """Consensus ADMM: every hinge has its own copy of its truth values.
 
-        Returns the truth of each value of each variable, and how it was found.
+        Returns the truth of each value of each variable, why it stopped, and a note on it.
         """
-        clock = clock or Clock(self.max_seconds)
+        limits = problem.limits
         feasible = Feasible(network)
         truth = feasible.middle()
         counts = np.bincount(loss.value, minlength=loss.n_values)
@@ -169,10 +164,10 @@ class HingeLossMRF(Method):
             if done % PERIOD == 0:
                 problem.progress(self.name, done, self.iterations)
                 if max(residuals) <= self.tolerance or not len(copies):
-                    return truth, [f"{self.name} settled after {done} rounds"]
-                if clock.is_over():
-                    return truth, [f"{self.name} was stopped after {clock.seconds} s and {done} rounds, the last "
-                                   f"change was {max(residuals):.2g}"]
+                    return truth, Status.CONVERGED, f"{self.name} converged after {done} rounds"
+                if limits.is_over():
+                    return truth, Status.TIME, (f"{self.name} was stopped after {limits.seconds} s and {done} rounds, "
+                                                f"the last change was {max(residuals):.2g}")
             target = truth[loss.value] - dual
             excess = np.bincount(loss.owner, loss.coefficient * target, len(loss.bound)) - loss.bound
             step = _hinge_step(loss, excess.clip(0, None), norm, step_size)
@@ -190,8 +185,8 @@ class HingeLossMRF(Method):
                     changed = done
                     new = np.clip(step_size * (BALANCE if apart > force else 1 / BALANCE), *RANGE)
                     step_size, dual = new, dual * (step_size / new)
-        return truth, [f"{self.name} did not settle in {self.iterations} rounds: the last change was "
-                       f"{max(residuals):.2g}; raise iterations"]
+        return truth, Status.ITERATIONS, (f"{self.name} did not converge in {self.iterations} rounds: the last change "
+                                          f"was {max(residuals):.2g}; raise iterations")
 
 
 def _hinge_step(loss: HingeLoss, excess: np.ndarray, norm: np.ndarray, step_size: float) -> np.ndarray:

@@ -1,9 +1,9 @@
-"""Mean field: the layer on the whole domain at once.
+"""Mean field on the whole domain at once.
 
-Stage: layer -> **infer**.  Paper: Algorithm 1, Eq. 2.
+Room: execute -> **inference**.  Paper: Algorithm 1, Eq. 2.
 
     iterations=5, damping=0, tolerance=0      exactly five synchronous updates from the unary potentials
-    the defaults                              damped updates until nothing moves, the bound watched on the way
+    the defaults                              damped updates until no marginal changes
 """
 
 from __future__ import annotations
@@ -18,18 +18,20 @@ import torch
 from torch import Tensor
 
 from ..errors import LogicMPError
-from ..execute.inputs import world_tensors
+from ..execute.dense import build_executor
+from ..execute.inputs import read_inputs, world_tensors
+from ..execute.mean_field import Iteration as Update
+from ..execute.mean_field import Run, initial_weights, largest_change
+from ..execute.schedule import Schedule
 from ..facts.world import World
-from ..layer import LogicMP, Step
-from ..limits import Clock
 from ..normalize.build import counted_formulas
 from ..parse.theory import Predicate, Rule
 from .answers import with_evidence
-from .method import Iteration, Method, Problem, Solution
+from .method import Iteration, Method, Problem, Solution, Status
 
-# how often a run that swings to and fro is repeated with shorter steps
+# how often a run that oscillates continues with more damping
 MAX_RETRIES = 3
-# the spread of the log-odds that a restart begins with
+# standard deviation of the log-odds that a restart begins with
 RESTART_SPREAD = 2.0
 
 
@@ -39,11 +41,11 @@ class MeanField(Method):
 
     Args:
         iterations: updates at most, or exactly if `tolerance` is 0.
-        damping: how much of the old log-odds stays in each update.
-        tolerance: stop when no marginal moves by more than this.
-        restarts: how many runs, the first from the unary potentials, the others from random log-odds; the one with
-            the highest bound counts.
-        hard_weight: the weight that a hard rule acts with.
+        damping: share of the previous log-odds kept in each update, 0 to below 1.
+        tolerance: stop when no marginal changes by more than this.
+        restarts: number of runs, the first from the unary potentials, the others from random log-odds; the one with
+            the highest bound is used.
+        hard_weight: finite weight that stands in for a hard rule.
         trace: keep bound and violations of every iteration.
     """
 
@@ -57,88 +59,98 @@ class MeanField(Method):
 
     def solve(self, problem: Problem) -> Solution:
         if self.restarts < 1:
-            raise LogicMPError(f"restarts={self.restarts} cannot be", "one run is the least")
-        unary, evidence = world_tensors(problem.world)
+            raise LogicMPError(f"restarts must be at least 1, got {self.restarts}")
+        world = problem.world
+        unary, evidence = world_tensors(world)
         if not unary:
-            odds = with_evidence(problem.world, {name: np.zeros(v.shape) for name, v in problem.world.values.items()})
-            return Solution(odds, [_formula_odds(problem, rule, {}, evidence) for rule in problem.formulas],
-                            notes=["no atom is unknown"])
+            odds = with_evidence(world, {name: np.zeros(v.shape) for name, v in world.values.items()})
+            return Solution(odds, Status.EXACT, [_formula_odds(problem, rule, {}, evidence)
+                                                 for rule in problem.formulas], notes=["no atom is unobserved"])
+        inputs = read_inputs(world.theory, unary, evidence, None)
+        executor = build_executor(world.theory, inputs.sizes, tuple(inputs.observed), problem.semantics)
+        run = Run(executor, inputs, initial_weights(world.theory, inputs.sizes, self.hard_weight, torch.float64))
         generator = torch.Generator().manual_seed(problem.seed)
-        best: _Run | None = None
+        best: _Found | None = None
+        n_runs = 0
         for k in range(self.restarts):
+            if k and problem.limits.is_over():
+                break
             start = None if k == 0 else {name: RESTART_SPREAD * torch.randn(x.shape, generator=generator, dtype=x.dtype)
-                                         for name, x in unary.items()}
-            run = self._settle(problem, unary, evidence, start)
-            if best is None or run.elbo > best.elbo:
-                best = run
+                                         for name, x in run.base.items()}
+            with torch.no_grad():
+                found = self._converge(problem, run, start)
+            n_runs += 1
+            if best is None or found.elbo > best.elbo:
+                best = found
         assert best is not None
-        notes = best.notes + ([f"the best of {self.restarts} runs"] if self.restarts > 1 else [])
-        odds = {name: np.zeros(values.shape) for name, values in problem.world.values.items()}
-        odds |= {name: _log_odds(problem.world.theory.predicate[name], problem.world, x.numpy())
-                 for name, x in best.logits.items()}
-        formulas = [_formula_odds(problem, rule, best.logits, evidence) for rule in problem.formulas]
-        return Solution(with_evidence(problem.world, odds), formulas, elbo=best.elbo, notes=notes, trace=best.trace)
+        is_cut_short = n_runs < self.restarts
+        notes = [*best.notes]
+        if self.restarts > 1:
+            notes.append(f"the best of {n_runs}{f' of {self.restarts}' * is_cut_short} runs")
+        logits = run.outputs(best.logits)
+        odds = {name: np.zeros(values.shape) for name, values in world.values.items()}
+        odds |= {name: _log_odds(world.theory.predicate[name], world, x.numpy()) for name, x in logits.items()}
+        formulas = [_formula_odds(problem, rule, logits, evidence) for rule in problem.formulas]
+        status = Status.TIME if is_cut_short else best.status
+        return Solution(with_evidence(world, odds), status, formulas, elbo=best.elbo, notes=notes, trace=best.trace)
 
-    def _settle(self, problem: Problem, unary: Mapping[str, Tensor], evidence: Mapping[str, Tensor],
-                start: Mapping[str, Tensor] | None) -> _Run:
-        """Run until nothing moves; a run that swings to and fro is gone on with in shorter steps."""
+    def _converge(self, problem: Problem, run: Run, start: Mapping[str, Tensor] | None) -> _Found:
+        """Run until no marginal changes; a run that oscillates continues with more damping."""
         damping = self.damping
         notes: list[str] = []
         trace: list[Iteration] = []
-        is_bound_to_stop = self.tolerance > 0
-        for _ in range(1 + MAX_RETRIES * is_bound_to_stop):
-            run = self._run(problem, unary, evidence, start, damping, len(trace))
-            trace += run.trace
-            if not is_bound_to_stop or run.change < self.tolerance or run.notes:
-                notes += run.notes
+        n_retries = MAX_RETRIES if self.tolerance > 0 else 0
+        for _ in range(1 + n_retries):
+            found = self._iterate(problem, run, start, damping, len(trace))
+            trace += found.trace
+            if not n_retries or found.status is not Status.ITERATIONS:
+                notes += found.notes
                 break
-            start, damping = run.logits, (1 + damping) / 2
-            notes = [f"mean field did not settle in {self.iterations} updates: damping was raised to {damping:g}"]
+            start, damping = found.logits, (1 + damping) / 2
+            notes = [f"mean field did not converge in {self.iterations} updates: damping was raised to {damping:g}"]
         else:
-            notes = [f"mean field did not settle: after {len(trace) - 1 if trace else self.iterations} updates with "
-                     f"damping up to {damping:g} a marginal still moved by {run.change:.2g}"]
-        return replace(run, notes=notes, trace=trace if self.trace else [])
+            notes = [f"mean field did not converge: after {len(trace) - 1 if trace else self.iterations} updates with "
+                     f"damping up to {damping:g} a marginal still changed by {found.change:.2g}"]
+        return replace(found, notes=notes, trace=trace if self.trace else [])
 
-    def _run(self, problem: Problem, unary: Mapping[str, Tensor], evidence: Mapping[str, Tensor],
-             start: Mapping[str, Tensor] | None, damping: float, n_before: int) -> _Run:
-        layer = LogicMP(problem.world.theory, self.iterations, damping, learn_weights=False,
-                        semantics=problem.semantics, hard_weight=self.hard_weight, dtype=torch.float64,
-                        sizes=problem.world.sizes)
+    def _iterate(self, problem: Problem, run: Run, start: Mapping[str, Tensor] | None, damping: float,
+                 n_before: int) -> _Found:
         trace: list[Iteration] = []
-        last: list[Step] = []
+        last: list[Update] = []
         change = math.inf
-        # a true grounding of a hard rule counts nothing in log Z, and its weight in the layer
+        # a true grounding of a hard rule adds nothing to log Z, but its weight to the bound
         surplus = self.hard_weight * _n_hard_groundings(problem)
-        clock = Clock(self.max_seconds)
-        is_late = False
+        limits, status = problem.limits, Status.ITERATIONS
 
-        def watch(step: Step) -> bool:
-            nonlocal change, is_late
+        def watch(update: Update) -> bool:
+            nonlocal change, status
             if last:
-                change = max((float((q - last[0].marginals[name]).abs().max())
-                              for name, q in step.marginals.items() if q.numel()), default=0.0)
-            last[:] = [step]
+                change = largest_change(last[0].marginals, update.marginals)
+            last[:] = [update]
             if self.trace:
-                trace.append(Iteration(n_before + step.number, float(step.elbo()) - surplus,
-                                       step.violations().tolist(), change))
-            problem.progress("mean field", step.number, self.iterations)
-            is_late = clock.is_over()
-            # as the new log-odds are only a part of the way, so is the change
-            return is_late or (step.number > 0 and self.tolerance > 0 and change < self.tolerance * (1 - damping))
+                trace.append(Iteration(n_before + update.number, float(update.elbo()) - surplus,
+                                       update.violations().tolist(), change))
+            problem.progress("mean field", update.number, self.iterations)
+            # damping shortens each change by its share
+            if update.number > 0 and self.tolerance > 0 and change < self.tolerance * (1 - damping):
+                status = Status.CONVERGED
+            elif limits.is_over():
+                status = Status.TIME
+            return status is not Status.ITERATIONS
 
-        with torch.no_grad():
-            logits = layer.run(unary, evidence, start=start, watch=watch)
-            late = f"mean field was stopped after {clock.seconds} s and {last[0].number} updates"
-            return _Run(logits, float(last[0].elbo()) - surplus, change / (1 - damping), [late] if is_late else [],
-                        trace)
+        logits = run.iterate(Schedule(self.iterations, damping), start, watch)
+        late = f"mean field was stopped after {limits.seconds} s and {last[0].number} updates"
+        return _Found(logits, float(last[0].elbo()) - surplus, change / (1 - damping), status,
+                      [late] if status is Status.TIME else [], trace)
 
 
 @dataclass(frozen=True)
-class _Run:
+class _Found:
     logits: dict[str, Tensor]
     elbo: float
     # the largest change of a marginal in the last update, had it been undamped
     change: float
+    status: Status
     notes: list[str]
     trace: list[Iteration]
 
@@ -151,7 +163,7 @@ def _n_hard_groundings(problem: Problem) -> int:
 
 
 def _log_odds(predicate: Predicate, world: World, logits: np.ndarray) -> np.ndarray:
-    """The layer's logits as log-odds of atoms: those of a categorical variable speak against all its other values."""
+    """The layer's logits as log-odds of atoms: those of a categorical variable are against all its other values."""
     if not predicate.is_categorical:
         return logits
     values = world.values[predicate.name]
@@ -171,14 +183,15 @@ def _log_odds(predicate: Predicate, world: World, logits: np.ndarray) -> np.ndar
 
 def _formula_odds(problem: Problem, rule: Rule, logits: Mapping[str, Tensor],
                   evidence: Mapping[str, Tensor]) -> np.ndarray:
-    """The log-odds that a formula holds, for each binding: its expected violation is the slope by its own weight."""
-    theory = replace(problem.world.theory, rules=(replace(rule, weight=1.0),))
-    sizes = problem.world.sizes
-    layer = LogicMP(theory, sizes=sizes, dtype=torch.float64)
+    """The log-odds that a formula is true, for each binding: its expected violation is the slope by its own weight."""
+    world = problem.world
+    theory = replace(world.theory, rules=(replace(rule, weight=1.0),))
     # a formula over observed atoms alone still needs a tensor to tell the precision
     given = dict(logits) or {name: torch.zeros(x.shape, dtype=torch.float64) for name, x in evidence.items()}
-    (slope,) = torch.autograd.grad(layer.theory_loss(given, evidence).sum(), layer.raw_weights[0],
-                                   materialize_grads=True)
+    inputs = read_inputs(theory, given, evidence, None)
+    (weight,) = initial_weights(theory, world.sizes, 1.0, torch.float64)
+    run = Run(build_executor(theory, inputs.sizes, tuple(inputs.observed)), inputs, [weight.requires_grad_()])
+    (slope,) = torch.autograd.grad(run.counts(run.marginals(), weighted=True).sum(), weight, materialize_grads=True)
     violated = slope.clamp(0, 1).numpy()
     with np.errstate(divide="ignore"):
         return np.asarray(np.log1p(-violated) - np.log(violated))

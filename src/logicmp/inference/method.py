@@ -1,18 +1,19 @@
-"""What every method takes and gives: a problem, a solution, and the answers a user reads.
+"""The interface of all methods: a problem goes in, a solution with a status comes out.
 
-Stage: ground, layer -> **infer** -> cli.
+Room: facts, ground -> **inference**.
 
-    Problem(world, formulas)   ->   Method.solve   ->   Solution(log_odds)   ->   Marginals: {"Smokes(Anna)": 0.93}
+    Problem(world, formulas, limits)   ->   Method.solve   ->   Solution(log_odds, status)
 
-Log-odds are what is computed and ranked by: with large counts a probability is 1 in any precision long before the
-log-odds stop to differ.
+Methods compute and rank by log-odds: with large counts a probability is 1 in any precision long before log-odds become
+equal.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from enum import Enum
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,26 +22,44 @@ from ..errors import LogicMPError, closest
 from ..facts.world import World
 from ..ground.build import build_network
 from ..ground.network import Network
-from ..limits import Progress, silent
+from ..limits import Limits, Progress, silent
 from ..parse.theory import Rule
+
+
+class Status(str, Enum):
+    """Why a method stopped; equal to its text: `status == "converged"`."""
+
+    # every probability is exact, up to rounding
+    EXACT = "exact"
+    # no world is more probable, which is proven
+    OPTIMAL = "optimal"
+    # the answers no longer change: by `tolerance`, or for a sampler by the standard error `error`
+    CONVERGED = "converged"
+    # all iterations, samples or flips are used up
+    ITERATIONS = "iterations"
+    # the time is up
+    TIME = "time"
+
+    __str__ = str.__str__
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What is asked of a method."""
+    """What a method has to solve, and with which limits."""
 
     world: World
-    # formulas asked for, each a rule of weight 0 with one weight for every binding of its variables: the expected count
-    # of such a weight is the probability that the formula holds
+    # queried formulas, each a rule of weight 0 with one weight for every binding of its variables: the expected count
+    # of such a weight is the probability that the formula is satisfied
     formulas: tuple[Rule, ...] = ()
     semantics: str = "exact"
     seed: int = 0
     progress: Progress = silent
+    limits: Limits = field(default_factory=Limits)
 
-    def network(self, max_groundings: int, rules: Sequence[Rule] | None = None) -> Network:
-        """The ground network of some rules, by default the theory's own and after them the formulas asked for."""
+    def network(self, rules: Sequence[Rule] | None = None) -> Network:
+        """The ground network of some rules, by default all rules of the theory and then the queried formulas."""
         rules = (*self.world.theory.rules, *self.formulas) if rules is None else rules
-        return build_network(self.world, rules, self.semantics, max_groundings,
+        return build_network(self.world, rules, self.semantics, self.limits.groundings,
                              lambda done, n: self.progress("grounding", done, n))
 
 
@@ -57,38 +76,34 @@ class Iteration:
 
 @dataclass
 class Solution:
-    """What a method found."""
+    """What a method found, and why it stopped."""
 
-    # by predicate, log-odds of every atom (and label), infinite where it is decided
+    # by predicate, log-odds of every atom (and label), infinite where the evidence or hard rules decide it
     log_odds: dict[str, np.ndarray]
-    # for each formula asked for, log-odds by binding
+    status: Status
+    # for each queried formula, log-odds by binding
     formulas: list[np.ndarray] = field(default_factory=list)
     log_partition: float | None = None
     # a lower bound of it
     elbo: float | None = None
-    # what the user should know: which part was solved how, what did not settle
+    # for people to read: which part was solved how, and what did not converge
     notes: list[str] = field(default_factory=list)
     trace: list[Iteration] = field(default_factory=list)
 
 
 @dataclass
 class Method(ABC):
-    """A way to answer; its options are the fields of the class.
-
-    Args:
-        max_seconds: stop after so long with what there is, and say so.
-    """
+    """A method of inference; its options are the fields of the class."""
 
     name: ClassVar[str]
-    max_seconds: float | None = None
 
     @abstractmethod
     def solve(self, problem: Problem) -> Solution:
-        """The log-odds of every unknown atom."""
+        """The log-odds of every unobserved atom and every queried formula."""
 
     @classmethod
     def make(cls, options: Mapping[str, Any]) -> Method:
-        """The method with some options; unknown ones and wrong types are refused."""
+        """The method with these options; unknown names and wrong types raise an error."""
         known = {f.name: str(f.type) for f in fields(cls)}
         for name, value in options.items():
             if name not in known:
@@ -99,7 +114,23 @@ class Method(ABC):
                 raise LogicMPError(f"option {name!r} of method {cls.name!r} is {value!r}", f"expected {_WORDS[kind]}")
         return cls(**options)
 
+    def __post_init__(self) -> None:
+        for name, value in ((f.name, getattr(self, f.name)) for f in fields(self)):
+            words, is_inside = _RANGES.get(name, ("", None))
+            if is_inside is not None and not is_inside(value):
+                raise LogicMPError(f"{name} must be {words}, got {value}")
 
-# what an option may be, by the type of its field
+
+# the types and the name of a value, by the annotation of its field
 _KINDS: Mapping[str, Any] = {"int": int, "float": (int, float), "bool": bool, "str": str}
 _WORDS = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "a word"}
+# the ranges of options, whichever method has them
+_RANGES: Mapping[str, tuple[str, Callable[[float], bool]]] = {
+    **dict.fromkeys(("iterations", "tolerance", "burn_in", "error", "max_search_flips", "max_cells"),
+                    ("at least 0", lambda x: x >= 0)),
+    **dict.fromkeys(("restarts", "chains", "samples", "max_flips", "max_states"),
+                    ("at least 1", lambda x: x >= 1)),
+    "damping": ("at least 0 and below 1", lambda x: 0 <= x < 1),
+    "noise": ("between 0 and 1", lambda x: 0 <= x <= 1),
+    "step_size": ("above 0", lambda x: x > 0),
+}

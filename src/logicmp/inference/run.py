@@ -1,10 +1,10 @@
-"""Answers from a theory and evidence, by any of the methods.
+"""`infer`: probabilities from a theory and evidence, by any of the methods.
 
-Stage: ground, layer -> **infer** -> learn, cli.
+Room: facts, ground, layer -> **inference** -> learning, cli.
 
     infer("2 Smokes(x) => Cancer(x)", "Smokes(Anna)", "Cancer")["Cancer(Anna)"]
 
-A method is one file with one class, and one entry in `METHODS`.
+A method is one class and one entry in `METHODS`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any
 from ..errors import LogicMPError, closest
 from ..facts.columns import Evidence
 from ..facts.db import parse_facts
-from ..facts.world import build_world
-from ..limits import Progress, silent
+from ..facts.world import World, build_world
+from ..limits import MAX_GROUNDINGS, Limits, Progress, silent
 from ..normalize.build import SEMANTICS
 from ..parse.load import parse_theory
 from ..parse.query import Query, parse_queries
@@ -25,7 +25,7 @@ from ..parse.theory import Theory
 from .answers import Marginals, answer
 from .method import Method, Problem
 
-# where each method is: only the one that runs is imported
+# dotted paths, so that only the method that runs is imported
 METHODS: Mapping[str, str] = {
     "auto": "auto.Auto", "exact": "exact.method.Exact", "mean-field": "mean_field.MeanField",
     "bp": "bp.method.BeliefPropagation", "lifted-bp": "bp.lifted.LiftedBeliefPropagation",
@@ -46,8 +46,9 @@ def method_class(name: str) -> type[Method]:
 def infer(theory: Theory | str, evidence: Evidence | str | None = None, query: str | Sequence[str] | None = None,
           method: str | Method = "auto", *, semantics: str = "exact", world: str = "alchemy",
           closed: Collection[str] = (), opened: Collection[str] = (), seed: int = 0, progress: Progress = silent,
+          max_seconds: float | None = None, max_groundings: int = MAX_GROUNDINGS, limits: Limits | None = None,
           **options: Any) -> Marginals:
-    """The probability of everything a query asks for.
+    """Answer queries: the probability of every atom and formula they match.
 
     >>> found = infer("2 Smokes(x) => Cancer(x)", "Smokes(Anna)", "Cancer")
     >>> round(found["Cancer(Anna)"], 4)
@@ -56,16 +57,27 @@ def infer(theory: Theory | str, evidence: Evidence | str | None = None, query: s
     Args:
         theory: rules, as a `Theory` or as text.
         evidence: facts, as `Evidence` read for this theory or as text.
-        query: predicates, atoms or formulas; without one, every predicate that is not closed.
-        method: "auto" (exact where that is possible, mean field elsewhere), or another of `METHODS`, or a
-            `Method` of your own with its options set.
-        semantics: "exact" (a formula's weight counts its true groundings), or "alchemy" (it is divided over its
-            clauses); with mean field also "paper".
-        world: what holds for atoms that no fact names, "alchemy", "open" or "closed"; see `build_world`.
-        closed, opened: predicates for which `world` does not count.
-        seed: where a method draws random numbers.
-        options: those of the method, its fields: `infer.METHODS[method]`.
+        query: predicates, atoms or formulas; by default every predicate that is not closed.
+        method: "auto" (exact inference where possible, mean field for the rest), another name in `METHODS`, or a
+            `Method` object with its options set.
+        semantics: "exact" (a weight counts the true groundings of its formula) or "alchemy" (it is divided over the
+            clauses of its formula); mean field also has "paper".
+        world: which atoms without a fact are false, "alchemy", "open" or "closed"; see `build_world`.
+        closed, opened: predicates that are closed or open whatever `world` is.
+        seed: for methods that draw random numbers.
+        progress: called with a task, how much of it is done, and how much there is to do.
+        max_seconds: time limit for the whole call; methods return their best answers so far, with status "time".
+        max_groundings: how many groundings the evidence may leave open, for methods that need a ground network.
+        limits: both limits as one value whose clock already runs, instead of the two above.
+        options: of the method, which are the fields of its class.
     """
+    if limits is None:
+        limits = Limits(max_seconds, max_groundings)
+    elif (max_seconds, max_groundings) != (None, MAX_GROUNDINGS):
+        raise LogicMPError("max_seconds and max_groundings are part of limits", "give either them or limits")
+    if options and not isinstance(method, str):
+        raise LogicMPError(f"option {next(iter(options))!r} is given beside a method that has its options set",
+                           f"set it there: {type(method).__name__}({next(iter(options))}=...)")
     solver = method_class(method).make(options) if isinstance(method, str) else method
     if semantics not in SEMANTICS:
         raise LogicMPError(f"unknown semantics {semantics!r}", f"known: {', '.join(SEMANTICS)}")
@@ -78,8 +90,10 @@ def infer(theory: Theory | str, evidence: Evidence | str | None = None, query: s
     known = build_world(evidence, {name for q in queries for name in q.predicates}, world, closed, opened)
     if query is None:
         queries = _queries([name for name, why in known.closed.items() if not why], evidence.theory)
+    if not queries:
+        raise _nothing_to_answer(known, is_empty=query is not None)
     formulas = {str(rule.formula): rule for rule in (q.as_rule() for q in queries if not q.is_atom)}
-    problem = Problem(known, tuple(formulas.values()), semantics, seed, progress)
+    problem = Problem(known, tuple(formulas.values()), semantics, seed, progress, limits)
     solution = solver.solve(problem)
     return Marginals([answer(q, solution, problem) for q in queries], solution, known, solver.name, semantics)
 
@@ -87,3 +101,13 @@ def infer(theory: Theory | str, evidence: Evidence | str | None = None, query: s
 def _queries(query: str | Sequence[str] | None, theory: Theory) -> list[Query]:
     texts = [] if query is None else [query] if isinstance(query, str) else query
     return [found for text in texts for found in parse_queries(text, theory)]
+
+
+def _nothing_to_answer(world: World, is_empty: bool) -> LogicMPError:
+    predicates = world.theory.predicates
+    if not predicates:
+        return LogicMPError("there is nothing to answer: the theory has no predicates")
+    why = "the query is empty" if is_empty else f"every predicate is closed: {world.describe_closed()}"
+    name = next((p.name for p in predicates if not p.closed_world), predicates[0].name)
+    return LogicMPError(f"there is nothing to answer: {why}",
+                        f'name a query: query="{name}", or -q {name} on the command line')

@@ -1,1 +1,1 @@
-"""Rule weights from data.  Room: execute, inference -> **learning** -> cli."""
+"""Learn rule weights from data.  Room: execute, inference -> **learning** -> cli."""

@@ -1,8 +1,10 @@
-"""A run that can be taken up again: where it stands, and what it belongs to, in one safetensors file.
+"""Save and resume training: the weights, and what they belong to, in one safetensors file.
 
-Stage: **learn**.  No pickle; written whole or not at all.
+Room: databases -> **checkpoint** -> minimize.
 
-    iteration 12, its weights, the best weights so far        and the rules, the options and the data they belong to
+    iteration 12, its weights, the best weights so far      and the rules, options and data they belong to
+
+No pickle; the file is written whole or not at all.
 """
 
 from __future__ import annotations
@@ -17,26 +19,26 @@ from typing import Any
 from torch import Tensor
 
 from ..errors import LogicMPError
-from ..files import write_whole
+from ..files import load_tensors, save_tensors
 from .databases import Database
 
-_HINT = "give another file name, or take the file away to start anew"
+_HINT = "give another file name, or delete the file to start over"
 
 
 @dataclass
-class Standing:
-    """Where a run stands; only this changes while it goes on."""
+class TrainingState:
+    """All that changes during training."""
 
     vector: Tensor
     best: Tensor
     iteration: int = 0
     best_iteration: int = 0
-    # the loss on held-out databases at `best`, if there are some
+    # the loss of `best` on the held-out databases, if there are any
     best_loss: float = float("inf")
 
 
 def fingerprint(databases: Sequence[Database]) -> str:
-    """A short text that is the same only for the same constants and the same atoms.
+    """A hash of the constants and the atoms of all databases.
 
     >>> fingerprint([])[:8]
     'e3b0c442'
@@ -49,28 +51,25 @@ def fingerprint(databases: Sequence[Database]) -> str:
     return found.hexdigest()
 
 
-def save_checkpoint(path: Path, standing: Standing, belongs_to: Mapping[str, Any]) -> None:
-    from safetensors.torch import save
+def save_checkpoint(path: Path, state: TrainingState, belongs_to: Mapping[str, Any]) -> None:
+    """Write a checkpoint, whole or not at all."""
+    numbers = {"iteration": state.iteration, "best_iteration": state.best_iteration,
+               "best_loss": state.best_loss}
+    # clones, because safetensors rejects tensors that share memory
+    save_tensors(path, {"vector": state.vector.detach().clone(), "best": state.best.detach().clone()},
+                 {"standing": json.dumps(numbers), "belongs_to": json.dumps(belongs_to)}, "a checkpoint")
 
-    numbers = {"iteration": standing.iteration, "best_iteration": standing.best_iteration,
-               "best_loss": standing.best_loss}
-    write_whole(path, save({"vector": standing.vector.detach().clone(), "best": standing.best.detach().clone()},
-                           {"standing": json.dumps(numbers), "belongs_to": json.dumps(belongs_to)}), "a checkpoint")
 
-
-def load_checkpoint(path: Path, belongs_to: Mapping[str, Any]) -> Standing:
-    """Read a checkpoint; that of other rules, options or data is refused."""
-    from safetensors import SafetensorError, safe_open
-
+def load_checkpoint(path: Path, belongs_to: Mapping[str, Any]) -> TrainingState:
+    """Read a checkpoint; reject one that was made with other rules, options or data."""
+    tensors, metadata = load_tensors(path, "a checkpoint", _HINT)
     try:
-        with safe_open(str(path), "pt") as file:
-            metadata = file.metadata() or {}
-            found, numbers = json.loads(metadata["belongs_to"]), json.loads(metadata["standing"])
-            standing = Standing(file.get_tensor("vector"), file.get_tensor("best"), **numbers)
-    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as cause:
-        raise LogicMPError(f"{str(path)!r} is not a checkpoint of learning: {cause}", _HINT) from None
+        found, numbers = json.loads(metadata["belongs_to"]), json.loads(metadata["standing"])
+        state = TrainingState(tensors["vector"], tensors["best"], **numbers)
+    except (KeyError, TypeError, ValueError) as cause:
+        raise LogicMPError(f"{str(path)!r} is not a checkpoint of `learn`: {cause}", _HINT) from None
     for what, value in belongs_to.items():
         if found.get(what) != value:
-            shown = "" if what in ("rules", "databases") else f": {found.get(what)!r}, not {value!r}"
-            raise LogicMPError(f"the checkpoint {str(path)!r} was made with another choice of {what}{shown}", _HINT)
-    return standing
+            shown = f"other {what}" if what in ("rules", "databases") else f"{what}={found.get(what)!r}, not {value!r}"
+            raise LogicMPError(f"the checkpoint {str(path)!r} was written with {shown}", _HINT)
+    return state

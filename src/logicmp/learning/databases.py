@@ -1,12 +1,12 @@
-"""Training data: every ground atom of every database true or false.
+"""Read training data: databases in which every atom is true or false.
 
-Stage: parse -> **learn**.  Paper: the observations O.
+Room: parse, facts -> **databases** -> train.  Paper: the observations O.
 
     train.db   Smokes(Anna)     Smokes(Anna) is true, every other atom is false
-    more.db    Smokes(Bob)      a world of its own, with its own constants
+    more.db    Smokes(Bob)      a separate world, with its own constants
 
-A rule with `+x` has one weight for each constant, the same in every database: the constants of the types that such
-variables range over are united. Other types stay as they are, since a larger domain would count more false atoms.
+A rule with `+x` has one weight for each constant, the same in every database, so all databases share the constants of
+the types of such variables. Other types stay separate: more constants would add false atoms to the counts.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from ..facts.world import UNKNOWN, World, build_world
 from ..parse.syntax import Atom, Constant
 from ..parse.theory import Predicate, Theory
 
-# a file, a folder of ExpressGNN, or facts that were read already
+# a file, an ExpressGNN folder, or facts that were read already
 Source = str | Path | Evidence
 
 
 @dataclass(frozen=True)
 class Database:
-    """One world of the training data, and the name that the user knows it by."""
+    """One world of the training data, with its name for messages."""
 
     name: str
     world: World
 
 
 def read_databases(theory: Theory, sources: Sequence[Source]) -> tuple[Theory, list[Database]]:
-    """Read databases, each a world of its own; the theory comes back with the constants that `+x` ranges over.
+    """Read databases as separate worlds; also return the theory with the constants that `+x` ranges over.
 
     >>> from logicmp import parse_facts, parse_theory
     >>> theory = parse_theory("Word(text, word)\\nWord(t, +w) => Word(t, w)")
@@ -49,9 +49,9 @@ def read_databases(theory: Theory, sources: Sequence[Source]) -> tuple[Theory, l
     """
     named = [(f"database {k}", source) if isinstance(source, Evidence) else (str(source), load_facts(source, theory))
              for k, source in enumerate(sources, 1)]
-    together = {rule.variables[name] for rule in theory.rules for name in rule.per_constant}
+    common = {rule.variables[name] for rule in theory.rules for name in rule.per_constant}
     for _, evidence in named:
-        theory = theory.with_constants({name: evidence.theory.type[name].constants for name in together})
+        theory = theory.with_constants({name: evidence.theory.type[name].constants for name in common})
     return theory, [Database(name, _closed_world(name, evidence, theory)) for name, evidence in named]
 
 
@@ -68,22 +68,22 @@ def _closed_world(name: str, evidence: Evidence, shared: Theory) -> World:
         if len(open_at):
             raise LogicMPError(
                 f"{name}: no fact gives a value to {_variable(predicate, theory, open_at[0])}",
-                f"{predicate} must have one for all its arguments; mark the argument '?' if there may be none")
+                f"add the fact; or, if there may be no value, mark the argument '?' in {predicate}")
     return world
 
 
 def _check_certain(name: str, table: FactTable) -> None:
     for args, value, line in zip(table.args, table.values, table.lines, strict=True):
         if value not in (0, 1):
-            kind = "unknown" if math.isnan(value) else f"soft ({value:g})"
+            kind = "unobserved" if math.isnan(value) else f"soft ({value:g})"
             n = len(table.predicate.arguments)
             atom = Atom(table.predicate.name, tuple(map(Constant, args[:n])), args[n:] or None)
-            raise LogicMPError(f"{name}:{line}: {atom} is {kind}, and weights are learned from what is known",
-                               "make it true or false, or leave the line out: what no fact names is false")
+            raise LogicMPError(f"{name}:{line}: {atom} is {kind}; `learn` needs facts that are true or false",
+                               "make it true or false, or remove the line: atoms without a fact are false")
 
 
 def _variable(predicate: Predicate, theory: Theory, place: np.ndarray) -> str:
-    """A ground variable as text; the arguments that are its value are left open."""
+    """A ground variable as text, with `_` for the arguments that are its value."""
     args = ["_" if k in predicate.functional else str(Constant(theory.type[t].constants[place[k]]))
             for k, t in enumerate(predicate.types)]
     return f"{predicate.name}({', '.join(args)})" if args else predicate.name

@@ -1,6 +1,6 @@
-"""What was learned: weights, how it went, and all of it as an .mln file.
+"""Learned weights, a report of the training, and both as an .mln file.
 
-Stage: **learn** -> text.
+Room: objectives, parameters -> **learned** -> train, cli.
 
     // pseudo-likelihood, exact semantics
     // log pseudo-likelihood: -4.159 before, -2.253 after 4 iterations (converged)
@@ -8,7 +8,7 @@ Stage: **learn** -> text.
     // Smokes(x) => Cancer(x)
     1.09861 Smokes(x) => Cancer(x)
 
-Nothing in it changes from run to run: the same rules and data give the same file.
+The same rules and data give the same file.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from ..files import write_whole
 from ..parse.load import parse_theory
 from ..parse.syntax import And, Constant, Equal, Formula, Implies, Variable, atoms, free_variables, put_constants, terms
 from ..parse.theory import Rule, Theory
-from .checkpoint import Standing
+from .checkpoint import TrainingState
 from .objectives import Objective
 from .parameters import Parameters
 
 
 def split_rule(rule: Rule, weights: Tensor, theory: Theory) -> list[Rule]:
-    """One rule for each combination of constants of its `+` variables, each with its own weight.
+    """Split a rule with `+x` into one rule for each combination of constants, each with its own weight.
 
     >>> import torch
     >>> from logicmp import parse_theory
@@ -52,7 +52,7 @@ def split_rule(rule: Rule, weights: Tensor, theory: Theory) -> list[Rule]:
 
 
 def _put(formula: Formula, chosen: Mapping[str, int], theory: Theory) -> Formula | None:
-    """The formula with constants for variables; None if an offset leads out of the type."""
+    """The formula with constants for variables; None if an offset leaves the type."""
     plain = put_constants(formula, {}, {})
     try:
         found = put_constants(formula, chosen, {t.name: t.constants for t in theory.types})
@@ -62,24 +62,24 @@ def _put(formula: Formula, chosen: Mapping[str, int], theory: Theory) -> Formula
              for term in terms(leaf) if isinstance(term, Variable)}
     if not names & set(chosen) and len(set(atoms(found))) == len(set(atoms(plain))):
         return found
-    # an equality of two constants cannot be written, and where two atoms become one the formula has other clauses,
-    # among which Alchemy divides the weight: the rule is held to its constants by a premise instead
+    # An equality of two constants cannot be written, and two atoms that become one change the clauses among which
+    # Alchemy divides the weight. A premise fixes the constants instead.
     types = free_variables(formula)
-    held = tuple(Equal(Variable(name, types[name]), Constant(theory.type[types[name]].constants[place]))
-                 for name, place in chosen.items())
-    return Implies(held[0] if len(held) == 1 else And(held), plain)
+    fixed = tuple(Equal(Variable(name, types[name]), Constant(theory.type[types[name]].constants[place]))
+                  for name, place in chosen.items())
+    return Implies(fixed[0] if len(fixed) == 1 else And(fixed), plain)
 
 
-# counts below this are no grounding at all, but rounding
-NONE = 1e-6
+# counts below this are rounding errors
+NO_GROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
 class Report:
-    """How learning went."""
+    """A summary of the training; `print` it, or take `to_dict` for JSON."""
 
     method: str
-    # what `before` and `after` measure, without the prior
+    # name of the quantity in `before` and `after`, which leave the prior out
     measure: str
     semantics: str
     query: tuple[str, ...]
@@ -88,7 +88,7 @@ class Report:
     prior_std: float
     n_weights: int
     iterations: int
-    # the iteration whose weights these are
+    # the iteration whose weights were kept
     kept: int
     ended: str
     before: float
@@ -96,7 +96,7 @@ class Report:
     # the same for the held-out databases
     held_out_before: float | None
     held_out_after: float | None
-    # what the user should know about single rules
+    # warnings about single rules
     notes: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
@@ -111,32 +111,38 @@ class Report:
         if self.held_out:
             lines += [f"held out: {_listed(self.held_out)}",
                       f"on held-out data: {self.held_out_before:.6g} before, {self.held_out_after:.6g} after; "
-                      f"the weights are those of iteration {self.kept}"]
+                      f"kept the weights of iteration {self.kept}"]
         lines += [f"Gaussian prior: mean 0, standard deviation {self.prior_std:g}"]
         return "\n".join([*lines, *self.notes])
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Names for people: a hundred databases need not all be read."""
+    """The first eight names, and how many there are."""
     more = f", ... ({len(names)} in all)" if len(names) > 8 else ""
     return ", ".join(names[:8]) + more
 
 
 @dataclass(frozen=True)
 class Learned:
-    """The theory as it was given, its weights, and how they came about."""
+    """The result of `learn`; `str` gives it as an .mln file.
+
+    Attributes:
+        theory: the theory as it was given.
+        shared: the theory with the constants that rules with `+x` have weights for.
+        weights: for each rule a number, or one axis for each `+x`; a hard rule has the finite weight that stood in
+            for it.
+        learned: indices of the learned rules.
+        report: a summary of the training, with warnings in `report.notes`.
+    """
 
     theory: Theory
-    # the theory with the constants that rules with `+x` have weights for
     shared: Theory
-    # for each rule a number, or one axis for each `+x`; hard rules have the weight they acted with
     weights: tuple[Tensor, ...]
-    # the rules that were learned, by index
     learned: tuple[int, ...]
     report: Report
 
     def rules(self, f: int) -> list[Rule]:
-        """Rule f with its weight, one rule for each constant if it has `+x`; one that was not learned as it was."""
+        """Rule f with its learned weight: one rule for each constant if it has `+x`."""
         rule = self.theory.rules[f]
         if f not in self.learned:
             return [rule]
@@ -149,7 +155,7 @@ class Learned:
         return parse_theory(str(self), "<learned>")
 
     def save(self, path: str | Path) -> None:
-        """Write the .mln file, whole or not at all."""
+        """Write the .mln file; no partial file is left if writing fails."""
         write_whole(Path(path), str(self))
 
     def __str__(self) -> str:
@@ -160,42 +166,43 @@ class Learned:
         return "\n".join(blocks)
 
 
-def build_report(parameters: Parameters, standing: Standing, training: Sequence[Objective], *, databases: Sequence[str],
-                 held_out: Sequence[str], measured: Sequence[Sequence[float]], **details: Any) -> Report:
-    """Put together what is known of a run that has ended.
+def build_report(parameters: Parameters, state: TrainingState, training: Sequence[Objective], *,
+                 databases: Sequence[str], held_out: Sequence[str], measured: Sequence[Sequence[float]],
+                 **details: Any) -> Report:
+    """Build the report of a finished run.
 
     Args:
         measured: before and after, for the training databases and for the held-out ones.
-        details: the fields of `Report` that are as they were given.
+        details: all other fields of `Report`.
     """
     (before, after), (held_out_before, held_out_after) = measured
     return Report(
-        databases=tuple(databases), held_out=tuple(held_out), n_weights=len(standing.best),
-        iterations=standing.iteration, kept=standing.best_iteration, before=before, after=after,
+        databases=tuple(databases), held_out=tuple(held_out), n_weights=len(state.best),
+        iterations=state.iteration, kept=state.best_iteration, before=before, after=after,
         held_out_before=held_out_before if held_out else None, held_out_after=held_out_after if held_out else None,
-        notes=tuple(_notes(parameters, standing, training)), **details)
+        notes=tuple(_notes(parameters, state, training)), **details)
 
 
-def _notes(parameters: Parameters, standing: Standing, training: Sequence[Objective]) -> list[str]:
-    """Rules that the data never decides, and hard rules that the data breaks."""
-    weights = parameters.split(standing.best)
+def _notes(parameters: Parameters, state: TrainingState, training: Sequence[Objective]) -> list[str]:
+    """Warnings: weights that only the prior bounds, and hard rules that the data violates."""
+    weights = parameters.split(state.best)
     counts = [objective.counts(weights) for objective in training]
     notes = []
     for f, rule in enumerate(parameters.theory.rules):
         is_false, is_true = (torch.stack([found[f][k] for found in counts]).sum(0) for k in (0, 1))
         place = f"line {rule.span.line}" if rule.span is not None else str(rule)
-        if rule.is_hard and is_false > NONE:
-            notes.append(f"{place}: this hard rule is violated in the data, groundings: {float(is_false):g}")
+        if rule.is_hard and is_false > NO_GROUNDING:
+            notes.append(f"{place}: the data violates this hard rule (groundings: {float(is_false):g})")
         if f in parameters.learned:
-            for what, where in (("violated", is_false), ("true", is_true)):
-                n = int((where < NONE).sum())
+            for what, where in (("violated", is_false), ("satisfied", is_true)):
+                n = int((where < NO_GROUNDING).sum())
                 if n:
                     count = f" for {n} of {where.numel()} constants" if where.dim() else ""
-                    notes.append(f"{place}: never {what} in the data{count}: the weight is held by the prior only")
+                    notes.append(f"{place}: never {what} in the data{count}; only the prior bounds the weight")
     return notes
 
 
 def as_table(learned: Learned) -> list[Mapping[str, Any]]:
-    """The learned weights for programs: one entry for each line of the .mln file."""
+    """The learned weights as dicts, for JSON: one for each rule of the .mln file."""
     return [{"line": rule.span.line if rule.span else None, "rule": str(rule.formula), "weight": rule.weight}
             for f in learned.learned for rule in learned.rules(f)]

@@ -1,10 +1,10 @@
-"""L-BFGS, one iteration at a time: watched, stopped early, taken up again.
+"""Minimize a loss with L-BFGS, one iteration at a time, with early stopping.
 
-Stage: **learn**.
+Room: checkpoint -> **minimize** -> train.
 
     iteration 7   loss 41.203   gradient 0.0031   held-out 44.871
 
-After every iteration the loss on the held-out databases decides which weights are kept.
+The loss on the held-out databases is computed after every iteration; the weights with the smallest one are kept.
 """
 
 from __future__ import annotations
@@ -17,35 +17,44 @@ import torch
 from torch import Tensor
 
 from ..errors import LogicMPError
-from .checkpoint import Standing
+from .checkpoint import TrainingState
 
 Loss = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
-class Iteration:
-    """What is known after an iteration: told to whoever watches."""
+class LearningProgress:
+    """The losses after one iteration of L-BFGS, for callbacks."""
 
     number: int
-    # with the prior
+    # including the prior
     loss: float
-    # the largest difference between expected and observed counts that is left
+    # largest difference between expected and observed counts
     gradient: float
     held_out: float | None
 
 
-def minimize(loss: Loss, standing: Standing, held_out: Loss | None, max_iterations: int, tolerance: float,
-             patience: int, watch: Callable[[Iteration, Standing], None]) -> str:
-    """Bring `standing` to the minimum of a loss, and say why it ended.
+def minimize(loss: Loss, state: TrainingState, held_out: Loss | None, max_iterations: int, tolerance: float,
+             patience: int, watch: Callable[[LearningProgress, TrainingState], None]) -> str:
+    """Move `state` to the minimum of a loss; return the reason why the run ended.
 
-    >>> standing = Standing(torch.zeros(1), torch.zeros(1))
-    >>> minimize(lambda w: (w - 3).square().sum(), standing, None, 20, 1e-4, 5, lambda *_: None)
+    >>> state = TrainingState(torch.zeros(1), torch.zeros(1))
+    >>> minimize(lambda w: (w - 3).square().sum(), state, None, 20, 1e-4, 5, lambda *_: None)
     'converged'
-    >>> standing.best
+    >>> state.best
     tensor([3.])
+
+    Args:
+        loss: a differentiable function of the vector.
+        state: the start, changed in place after every iteration.
+        held_out: the loss that chooses which vector is kept; None keeps the last one.
+        max_iterations: how many iterations to run at most, counted from the first run if this one resumes it.
+        tolerance: stop when no entry of the gradient is larger.
+        patience: stop after this many iterations without a smaller held-out loss.
+        watch: called after every iteration.
     """
-    # what L-BFGS has learned of the curvature is not saved: a run that is taken up again gathers it anew
-    vector = standing.vector.clone().requires_grad_()
+    # the curvature that L-BFGS has estimated is not saved: a resumed run estimates it again
+    vector = state.vector.clone().requires_grad_()
     advance = _lbfgs(vector)
     evaluate = _Evaluation(loss, vector)
     while True:
@@ -53,49 +62,49 @@ def minimize(loss: Loss, standing: Standing, held_out: Loss | None, max_iteratio
         assert vector.grad is not None
         gradient = float(vector.grad.abs().max())
         if not (math.isfinite(value) and math.isfinite(gradient)):
-            raise LogicMPError(f"the loss is no longer finite in iteration {standing.iteration}",
-                               "choose a smaller standard deviation for the prior")
-        standing.vector = vector.detach().clone()
-        kept = _keep_best(standing, held_out)
-        watch(Iteration(standing.iteration, value, gradient, kept), standing)
+            raise LogicMPError(f"the loss is no longer finite in iteration {state.iteration}",
+                               "choose a smaller prior_std")
+        state.vector = vector.detach().clone()
+        kept = _keep_best(state, held_out)
+        watch(LearningProgress(state.iteration, value, gradient, kept), state)
         if gradient <= tolerance:
             return "converged"
-        if held_out is not None and standing.iteration - standing.best_iteration >= patience:
-            return "stopped early: no better on held-out data"
-        if standing.iteration >= max_iterations:
-            return "stopped at the largest number of iterations"
+        if held_out is not None and state.iteration - state.best_iteration >= patience:
+            return "stopped early: the held-out loss no longer decreases"
+        if state.iteration >= max_iterations:
+            return "stopped after max_iterations"
         advance(evaluate)
-        if torch.equal(vector, standing.vector):
-            # perhaps only the curvature gathered so far misleads
+        if torch.equal(vector, state.vector):
+            # the estimated curvature may be misleading: try once without it
             advance = _lbfgs(vector)
             advance(evaluate)
-        if torch.equal(vector, standing.vector):
-            return "stopped: no step makes it better"
-        standing.iteration += 1
+        if torch.equal(vector, state.vector):
+            return "stopped: no step decreases the loss"
+        state.iteration += 1
 
 
 def _lbfgs(vector: Tensor) -> Callable[[Callable[[], Tensor]], object]:
-    """A function that does one iteration of L-BFGS on a loss, with up to 30 evaluations for its line search."""
+    """A function that runs one iteration of L-BFGS, with up to 30 evaluations in its line search."""
     optimizer = torch.optim.LBFGS([vector], max_iter=1, max_eval=30, tolerance_grad=0, tolerance_change=1e-14,
                                   history_size=100, line_search_fn="strong_wolfe")
     return optimizer.step
 
 
-def _keep_best(standing: Standing, held_out: Loss | None) -> float | None:
+def _keep_best(state: TrainingState, held_out: Loss | None) -> float | None:
     if held_out is None:
-        standing.best, standing.best_iteration = standing.vector, standing.iteration
+        state.best, state.best_iteration = state.vector, state.iteration
         return None
     with torch.no_grad():
-        value = float(held_out(standing.vector))
-    if value < standing.best_loss:
-        standing.best, standing.best_iteration, standing.best_loss = standing.vector, standing.iteration, value
+        value = float(held_out(state.vector))
+    if value < state.best_loss:
+        state.best, state.best_iteration, state.best_loss = state.vector, state.iteration, value
     return value
 
 
 class _Evaluation:
-    """The loss and its gradient at the vector; asked again at the same place it answers from memory.
+    """The loss and its gradient at the vector, computed once per point.
 
-    The line search ends at a place that it has just looked at, and the next iteration begins there.
+    The line search ends at a point that it has just evaluated, and the next iteration begins there.
     """
 
     def __init__(self, loss: Loss, vector: Tensor):

@@ -1,10 +1,10 @@
-r"""What is minimized: minus the log-likelihood of one database, or what stands in for it, as a function of weights.
+r"""The loss that learning minimizes: minus the log-likelihood of one database, or an approximation of it.
 
-Stage: layer -> **learn**.  Paper: Eq. 1 (the likelihood), Eq. 2 (its conditionals, and the mean-field bound).
+Room: execute, inference -> **learning**.  Paper: Eq. 1 (the likelihood), Eq. 2 (conditionals, the mean-field bound).
 
-    pseudo-likelihood    sum over atoms of log P(atom | all others): exact, convex, no inference
-    discriminative       log P(query | evidence), with the bound that mean field climbs in place of log Z
-    maximum-likelihood   the same with log Z itself, for small models
+    pseudo-likelihood    sum over atoms of log P(atom | all others): exact counts, convex, no inference
+    discriminative       log P(query | evidence), with the mean-field bound in place of log Z
+    maximum-likelihood   the same with log Z by exact inference, for small ground networks
 
 A method is one subclass and one entry in `METHODS`.
 """
@@ -20,15 +20,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..execute.dense import build_executor
 from ..execute.inputs import Inputs, read_inputs
 from ..execute.marginals import CERTAIN
+from ..execute.mean_field import Run, largest_change
+from ..execute.schedule import Schedule
 from ..facts.world import UNKNOWN, World
 from ..ground.build import build_network
 from ..inference.exact.method import MAX_CELLS, ExactModel
-from ..layer import LogicMP
-from ..parse.theory import Predicate, Theory
+from ..parse.theory import Predicate
 
 Tensors = dict[str, Tensor]
+# mean field stops when no marginal changes by more than this, or after this many updates
+CONVERGED, MAX_UPDATES = 1e-7, 500
 
 
 class Objective(ABC):
@@ -48,13 +52,17 @@ class Objective(ABC):
 
     def __init__(self, world: World, query: Collection[str], semantics: str):
         self.world = world
-        self.layer = _Rules(world.theory, semantics)
         known = {name: torch.from_numpy(values) == 1 for name, values in world.values.items()}
         self.truth = {name: x.double() for name, x in known.items() if not query or name in query}
         self.evidence = {name: x for name, x in known.items() if name not in self.truth}
-        # log-odds at which the marginals are the data
-        self.data = {name: (2 * x - 1) * CERTAIN for name, x in self.truth.items()}
-        self.zeros = {name: torch.zeros_like(x) for name, x in self.truth.items()}
+        self.inputs = self._without_potentials({name: torch.zeros_like(x) for name, x in self.truth.items()})
+        self.executor = build_executor(world.theory, self.inputs.sizes, tuple(self.inputs.observed), semantics)
+        # log-odds at which the marginals are the data, with one batch dimension
+        self.data = {name: (2 * x.unsqueeze(0) - 1) * CERTAIN for name, x in self.truth.items()}
+
+    def _without_potentials(self, like: Tensors) -> Inputs:
+        return read_inputs(self.world.theory, {name: torch.zeros_like(x) for name, x in like.items()}, self.evidence,
+                           None)
 
     @abstractmethod
     def loss(self, weights: Sequence[Tensor]) -> Tensor:
@@ -62,17 +70,18 @@ class Objective(ABC):
 
     def score(self, weights: Sequence[Tensor]) -> Tensor:
         """The exponent of Eq. 1 at the data: the sum over rules of weight times true groundings."""
-        self.layer.given = weights
+        run = Run(self.executor, self.inputs, weights)
         # a certain q has no entropy, so the bound is the score
-        return self.layer.elbo(self.zeros, self.data, self.evidence)
+        return run.elbo(run.marginals(self.data))[0]
 
     def counts(self, weights: Sequence[Tensor]) -> list[tuple[Tensor, Tensor]]:
-        """For each rule how many of its groundings the data makes false and true, of the shape of its weights."""
+        """For each rule, how many groundings the data makes false and true, in the shape of its weights."""
         weights = [w.detach().requires_grad_() for w in weights]
         # both are linear in the weights, and the counts are their slopes
         is_true = torch.autograd.grad(self.score(weights), weights, materialize_grads=True)
-        is_false = torch.autograd.grad(self.layer.theory_loss(self.data, self.evidence), weights,
-                                       materialize_grads=True)
+        run = Run(self.executor, self.inputs, weights)
+        violations = run.counts(run.marginals(self.data), weighted=True).sum()
+        is_false = torch.autograd.grad(violations, weights, materialize_grads=True)
         return list(zip(is_false, is_true, strict=True))
 
 
@@ -82,7 +91,7 @@ class PseudoLikelihood(Objective):
     .. math:: -\sum_r \log P(x_r \mid x_{-r})
 
     The violation counts are multilinear, so at marginals equal to the data the message of Eq. 2 is the log-odds of an
-    atom given all others, exactly. One step of the layer gives all of them.
+    atom given all others, exactly. One iteration gives all of them.
     """
 
     measure = "log pseudo-likelihood"
@@ -95,9 +104,8 @@ class PseudoLikelihood(Objective):
 
     def log_odds(self, weights: Sequence[Tensor]) -> Tensors:
         """Log-odds (logits of a categorical variable) of each variable given all the others."""
-        self.layer.given = weights
-        logits = self.layer(self.data, self.evidence)
-        return {name: x - self.data[name] for name, x in logits.items()}
+        logits = Run(self.executor, self.inputs, weights).iterate(Schedule(1), start=self.data)
+        return {name: x[0] for name, x in logits.items()}
 
 
 class Discriminative(Objective):
@@ -105,11 +113,11 @@ class Discriminative(Objective):
 
     .. math:: -\log P(y \mid x) \approx \max_q \mathrm{ELBO}(q) - \mathrm{score}(y, x)
 
-    Approximate in one place: q is a product of marginals, so the bound lies below log Z and expected counts are those
-    of independent atoms. q is the better of two fixed points, one found from undecided marginals and one from the data;
-    without the second, a rule whose atoms agree could push its weight up without end while mean field sits on the
-    saddle between the modes. At a fixed point the slope of the bound in q is zero, so the gradient is that with q held:
-    expected minus observed counts.
+    One approximation: q is a product of marginals, so the bound is below log Z and expected counts are those
+    of independent atoms. q is the better of two fixed points, one found from undecided marginals and one from the data:
+    without the second, the weight of a rule whose atoms agree could grow without end while mean field stays at the
+    saddle point between the modes. At a fixed point the slope of the bound in q is zero, so the gradient is that with q
+    held: expected minus observed counts.
     """
 
     measure = "conditional log-likelihood (mean field)"
@@ -118,14 +126,31 @@ class Discriminative(Objective):
 
     def __init__(self, world: World, query: Collection[str], semantics: str):
         super().__init__(world, query, semantics)
-        self.starts = {name: torch.stack([torch.zeros_like(x), x]) for name, x in self.data.items()}
+        # [2, ...]: one start from undecided marginals, one from the data
+        self.starts = {name: torch.cat([torch.zeros_like(x), x]) for name, x in self.data.items()}
+        self.twice = self._without_potentials(self.starts)
 
     def loss(self, weights: Sequence[Tensor]) -> Tensor:
         score = self.score(weights)
+        run = Run(self.executor, self.twice, weights)
         with torch.no_grad():
-            fixed = self.layer.settle(self.starts, self.evidence)
-        unary = {name: torch.zeros_like(x) for name, x in fixed.items()}
-        return self.layer.elbo(unary, fixed, self.evidence).max() - score
+            q = run.marginals(self._fixed_points(Run(self.executor, self.twice, weights)))
+        return run.elbo(q).max() - score
+
+    def _fixed_points(self, run: Run) -> Tensors:
+        """Logits at two mean-field fixed points; damping rises whenever a step reverses the one before it."""
+        logits, damping = self.starts, 0.5
+        q = run.marginals(logits)
+        step = {name: torch.zeros_like(x) for name, x in q.items()}
+        for _ in range(MAX_UPDATES):
+            logits = run.iterate(Schedule(1, damping), start=logits)
+            before, last, q = q, step, run.marginals(logits)
+            step = {name: q[name] - before[name] for name in q}
+            if largest_change(before, q) <= CONVERGED * (1 - damping):
+                break
+            if sum(float((x * last[name]).sum()) for name, x in step.items()) < 0:
+                damping = min(0.98, (1 + damping) / 2)
+        return logits
 
 
 class MaximumLikelihood(Objective):
@@ -133,7 +158,7 @@ class MaximumLikelihood(Objective):
 
     .. math:: -\log P(y \mid x) = \log Z(x) - \mathrm{score}(y, x)
 
-    For models that are narrow enough; hard rules are true constraints, which the data must obey.
+    For ground networks that are narrow enough; the data must satisfy every hard rule.
     """
 
     measure = "log-likelihood"
@@ -146,7 +171,7 @@ class MaximumLikelihood(Objective):
         self.model = ExactModel(build_network(replace(world, values=hidden), semantics=semantics), MAX_CELLS)
         self.model.refuse_wide()
         self.potentials = torch.from_numpy(self.model.network.potentials)
-        # where every atom is known, nothing is left but the counts
+        # where every atom is observed, only the counts are left
         self.observed = torch.from_numpy(build_network(world, semantics=semantics).base)
 
     def loss(self, weights: Sequence[Tensor]) -> Tensor:
@@ -159,48 +184,6 @@ METHODS: Mapping[str, type[Objective]] = {
     "discriminative": Discriminative,
     "maximum-likelihood": MaximumLikelihood,
 }
-
-
-class _Rules(LogicMP):
-    """A layer for which weights are given, one tensor for each rule, and which can be run to a fixed point."""
-
-    # mean field stops when no marginal moves by more than this, or after so many updates
-    SETTLED, MAX_UPDATES = 1e-7, 500
-
-    def __init__(self, theory: Theory, semantics: str):
-        super().__init__(theory, iterations=1, learn_weights=False, semantics=semantics)
-        self.given: Sequence[Tensor] = ()
-
-    @property
-    def weights(self) -> list[Tensor]:
-        return list(self.given)
-
-    def settle(self, start: Tensors, evidence: Tensors) -> Tensors:
-        """Logits at a mean-field fixed point without unary potentials, from `start`; [batch, ...] in and out.
-
-        Updates in parallel can swing to and fro: whenever a step turns back on the last one, steps become shorter.
-        """
-        inputs = read_inputs(self.theory, start, evidence, None)
-        executor = self.executor(inputs.sizes, tuple(inputs.observed))
-        logits, zeros = inputs.unary, {name: torch.zeros_like(x) for name, x in inputs.unary.items()}
-        q, step = self._all_marginals(inputs, logits), zeros
-        constants, kept = None, 0.5
-        for _ in range(self.MAX_UPDATES):
-            state = self._state(inputs, executor, q)
-            constants = executor.constants(state) if constants is None else constants
-            update = executor.subtract_messages(zeros, state, constants)
-            logits = {name: torch.lerp(x, logits[name], kept) for name, x in update.items()}
-            before, last, q = q, step, self._all_marginals(inputs, logits)
-            step = {name: q[name] - before[name] for name in q}
-            if max(float(x.abs().max()) for x in step.values()) <= self.SETTLED * (1 - kept):
-                break
-            if sum(float((x * last[name]).sum()) for name, x in step.items()) < 0:
-                kept = min(0.98, (1 + kept) / 2)
-        return _unbatched(logits, inputs)
-
-
-def _unbatched(logits: Tensors, inputs: Inputs) -> Tensors:
-    return {name: x.reshape(*inputs.batch, *x.shape[1:]) for name, x in logits.items()}
 
 
 def _surprise(predicate: Predicate, logits: Tensor, truth: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
-"""Rules and databases in, weights out.
+"""Learn rule weights from databases.
 
-Stage: infer -> **learn** -> cli.  Paper: the weights w_f of Eq. 1.
+Room: objectives, minimize, learned -> **train** -> cli.  Paper: the weights w_f of Eq. 1.
 
     learned = learn("P(t)\\nP(x)", [facts])
     print(learned)                                   # an .mln with weights
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,10 +17,10 @@ from torch import Tensor
 from ..errors import LogicMPError, closest
 from ..parse.load import parse_theory
 from ..parse.theory import Theory
-from .checkpoint import Standing, fingerprint, load_checkpoint, save_checkpoint
+from .checkpoint import TrainingState, fingerprint, load_checkpoint, save_checkpoint
 from .databases import Source, read_databases
 from .learned import Learned, build_report
-from .minimize import Iteration, minimize
+from .minimize import LearningProgress, minimize
 from .objectives import METHODS, Objective
 from .parameters import Parameters, choose_rules
 
@@ -30,36 +29,50 @@ def learn(theory: Theory | str, databases: Sequence[Source], method: str = "pseu
           query: Collection[str] = (), *, semantics: str = "exact", prior_std: float | None = None,
           relearn: str | Collection[int] = (), held_out: Sequence[Source] = (), patience: int = 5,
           max_iterations: int = 500, tolerance: float = 1e-4, checkpoint: str | Path | None = None,
-          on_iteration: Callable[[Iteration], None] | None = None) -> Learned:
-    """Learn the weights that a theory lacks from databases in which every atom that no fact names is false.
+          on_iteration: Callable[[LearningProgress], None] | None = None) -> Learned:
+    """Learn the missing weights of a theory from databases in which every atom without a fact is false.
 
     >>> from logicmp import parse_facts
     >>> theory = parse_theory("t = {A, B, C, D}\\nP(t)\\n(P(x))")
     >>> learned = learn(theory, [parse_facts("P(A)\\nP(B)\\nP(C)", theory)])
-    >>> round(float(learned.weights[0]), 3)  # log 3, held back a little by the prior
+    >>> round(float(learned.weights[0]), 3)  # log 3, slightly reduced by the prior
     1.098
 
     Args:
-        databases: files, folders of ExpressGNN, or facts that were read; each is a world of its own.
-        method: "pseudo-likelihood", "discriminative" or "maximum-likelihood".
-        query: the predicates to be predicted from the others; needed by "discriminative", else all by default.
-        semantics: what a rule that is not a clause means, "exact" or "alchemy".
-        prior_std: standard deviation of a Gaussian prior around zero; 2 for "discriminative", else 100.
-        relearn: lines of rules whose weight is learned too, starting from it, or "all".
-        held_out: databases that choose the iteration whose weights are kept.
-        patience: how many iterations may be no better on held-out databases.
-        max_iterations: of L-BFGS.
-        tolerance: stop when no expected count differs by more than this from the observed one, prior included.
-        checkpoint: a file to take a run up from, written after every iteration.
-        on_iteration: told of every iteration.
+        theory: rules as text, or a `Theory`; rules without a weight are learned, hard rules never are.
+        databases: at least one file, ExpressGNN folder or `Evidence`; each is a separate world.
+        method: "pseudo-likelihood" (each atom from all others; fast), "discriminative" (the query predicates from
+            the others, by mean field) or "maximum-likelihood" (the same with an exact log Z; small models only).
+        query: names of the predicates to predict, given all others; "discriminative" needs at least one, for the
+            other methods an empty query means all predicates.
+        semantics: what a rule that is not a clause means: "exact" (the formula itself) or "alchemy" (its weight
+            divided among its clauses).
+        prior_std: standard deviation of the Gaussian prior around zero, above 0; default: 2 for "discriminative",
+            100 for the other methods.
+        relearn: line numbers of rules with a weight that is learned too, starting from it; "all": every soft rule.
+        held_out: databases for early stopping: the weights with the smallest loss on them are kept.
+        patience: stop after this many iterations without a smaller held-out loss, at least 1.
+        max_iterations: iterations of L-BFGS, at least 0.
+        tolerance: stop when no expected count differs from the observed one by more, prior included; at least 0.
+        checkpoint: file that is written after every iteration; if it exists, the run resumes from it.
+        on_iteration: called with a `LearningProgress` after every iteration.
+
+    Returns:
+        The weights and a report. `print(learned)` shows them as an .mln file, `learned.save(path)` writes it.
+
+    Raises:
+        LogicMPError: an argument is out of range, there is no weight to learn, a fact is uncertain, or the
+            checkpoint belongs to another run.
     """
     theory = parse_theory(theory) if isinstance(theory, str) else theory
-    chosen = _method(method, semantics, query, theory, databases)
+    chosen = _objective(method, semantics, query, theory, databases)
     prior_std = chosen.prior_std if prior_std is None else prior_std
-    if not (prior_std > 0 and tolerance >= 0 and max_iterations >= 0 and patience >= 1):
-        raise LogicMPError(f"prior_std={prior_std}, tolerance={tolerance}, max_iterations={max_iterations}, "
-                           f"patience={patience} cannot be",
-                           "prior_std is above 0, patience at least 1, the others at least 0")
+    if not prior_std > 0:
+        raise LogicMPError(f"prior_std must be above 0, got {prior_std}")
+    for name, value, least in (("patience", patience, 1), ("max_iterations", max_iterations, 0),
+                               ("tolerance", tolerance, 0)):
+        if not value >= least:
+            raise LogicMPError(f"{name} must be at least {least}, got {value}")
     learned = choose_rules(theory, relearn)
     shared, read = read_databases(theory, [*databases, *held_out])
     parameters = Parameters(shared, learned)
@@ -73,53 +86,51 @@ def learn(theory: Theory | str, databases: Sequence[Source], method: str = "pseu
                   "semantics": semantics, "prior_std": prior_std, "relearn": list(learned),
                   "held_out": len(testing)}
     path = None if checkpoint is None else Path(checkpoint)
-    standing = _begin(parameters, path, belongs_to)
+    if path is not None and path.exists():
+        state = load_checkpoint(path, belongs_to)
+    else:
+        state = TrainingState(parameters.start(), parameters.start())
 
-    def watch(iteration: Iteration, standing: Standing) -> None:
+    def watch(progress: LearningProgress, state: TrainingState) -> None:
         if path is not None:
-            save_checkpoint(path, standing, belongs_to)
+            save_checkpoint(path, state, belongs_to)
         if on_iteration is not None:
-            on_iteration(iteration)
+            on_iteration(progress)
 
-    ended = minimize(training_loss, standing, (lambda v: _total(testing, parameters, v)) if testing else None,
+    ended = minimize(training_loss, state, (lambda v: _total(testing, parameters, v)) if testing else None,
                      max_iterations, tolerance, patience, watch)
     with torch.no_grad():
-        measured = [[-float(_total(part, parameters, v)) for v in (parameters.start(), standing.best)]
+        measured = [[-float(_total(part, parameters, v)) for v in (parameters.start(), state.best)]
                     for part in (training, testing)]
     names = [database.name for database in read]
     report = build_report(
-        parameters, standing, training, method=method, measure=chosen.measure, semantics=semantics,
+        parameters, state, training, method=method, measure=chosen.measure, semantics=semantics,
         query=tuple(query), prior_std=prior_std, databases=names[: len(databases)], held_out=names[len(databases) :],
         ended=ended, measured=measured)
-    return Learned(theory, shared, tuple(w.detach() for w in parameters.split(standing.best)), learned, report)
+    return Learned(theory, shared, tuple(w.detach() for w in parameters.split(state.best)), learned, report)
 
 
-def _method(method: str, semantics: str, query: Collection[str], theory: Theory,
-            databases: Sequence[Source]) -> type[Objective]:
+def _objective(method: str, semantics: str, query: Collection[str], theory: Theory,
+               databases: Sequence[Source]) -> type[Objective]:
+    """The objective of a method; raise if an argument does not fit it."""
     if method not in METHODS:
-        raise LogicMPError(f"unknown method {method!r}", f"known: {', '.join(METHODS)}")
+        raise LogicMPError(f"unknown method {method!r}", f"available methods: {', '.join(METHODS)}")
     if semantics not in ("exact", "alchemy"):
-        raise LogicMPError(f"weights cannot be learned in {semantics!r} semantics", "known: exact, alchemy")
+        raise LogicMPError(f"weights cannot be learned in {semantics!r} semantics",
+                               "available semantics: exact, alchemy")
     if not databases:
-        raise LogicMPError("there is no database to learn from", "give at least one")
+        raise LogicMPError("databases is empty", "give at least one database")
     for name in query:
         if name not in theory.predicate:
             raise LogicMPError(f"the query predicate {name!r} is not declared",
                                closest(name, list(theory.predicate), "predicate"))
     if METHODS[method].needs_query and not query:
-        raise LogicMPError(f"the method {method!r} needs to know which predicates are asked for",
-                           f"name them, as in -ne {theory.predicates[-1].name}; predicates: "
-                           f"{', '.join(theory.predicate)}")
+        raise LogicMPError(f"method {method!r} needs query predicates",
+                           f"query=[{theory.predicates[-1].name!r}], on the command line -ne "
+                           f"{theory.predicates[-1].name}; predicates: {', '.join(theory.predicate)}")
     return METHODS[method]
 
 
 def _total(objectives: Sequence[Objective], parameters: Parameters, vector: Tensor) -> Tensor:
     weights = parameters.split(vector)
     return torch.stack([objective.loss(weights) for objective in objectives]).sum() if objectives else vector.sum() * 0
-
-
-def _begin(parameters: Parameters, path: Path | None, belongs_to: dict[str, Any]) -> Standing:
-    if path is not None and path.exists():
-        return load_checkpoint(path, belongs_to)
-    start = parameters.start()
-    return Standing(start, start)

@@ -1,1 +1,1 @@
-"""A checked theory to signed sums of products of literals.  Room: parse -> **normalize** -> ground, plan."""
+"""A theory to signed sums of products of literals.  Room: parse -> **normalize** -> ground, plan."""

@@ -1,10 +1,10 @@
-"""A checked theory to its exact normal form.
+"""Turn every rule of a theory into signed products that add up to its expected number of violations.
 
-Stage: parse -> **normalize** -> plan.  Paper: Eq. 1-3, Theorems 1 and 2.
+Room: parse -> **normalize** -> ground, plan.  Paper: Eq. 1-3, Theorems 1 and 2.
 
-    exact     not-f as a disjoint sum of products, atoms that meet resolved: V is Eq. 1's count, to the letter
-    paper     a sum over the clauses of f, each with the whole weight, meeting atoms taken as independent (Eq. 4-5)
-    alchemy   a sum over the clauses of f, the weight divided among them, each clause exact
+    exact     not-f as a sum of disjoint products, with atoms that meet resolved: V is the expected count of Eq. 1
+    paper     a sum over the clauses of f, each with the full weight, atoms that meet taken as independent (Eq. 4-5)
+    alchemy   a sum over the clauses of f, the weight divided among them, the expected count of each clause exact
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ MAX_CUBES = 512
 
 
 def normalize_theory(theory: Theory, semantics: str = "exact", sizes: Mapping[str, int] | None = None,
-              max_cubes: int = MAX_CUBES) -> NormalForm:
-    """Every rule as signed cubes whose sum is its expected number of violations.
+                     max_cubes: int = MAX_CUBES) -> NormalForm:
+    """Return every rule as signed cubes whose sum is its expected number of violations.
 
     >>> from logicmp import parse_theory
     >>> print(normalize_theory(parse_theory("2 C(a,b) ^ C(b,c) => C(a,c)")), end="")
@@ -34,8 +34,10 @@ def normalize_theory(theory: Theory, semantics: str = "exact", sizes: Mapping[st
       + C(a,b) C(b,c) !C(a,c) [b!=c] [a!=b]
 
     Args:
-        sizes: the number of constants of each type; only a quantifier that has to be written out needs them.
-        max_cubes: refuse a rule that needs more products than this.
+        theory: the rules.
+        semantics: "exact", "paper" or "alchemy".
+        sizes: the number of constants of each type; needed only for a quantifier that must be written out.
+        max_cubes: reject a rule that needs more products than this.
     """
     if semantics not in SEMANTICS:
         raise LogicMPError(f"unknown semantics {semantics!r}", f"known: {', '.join(SEMANTICS)}")
@@ -46,26 +48,26 @@ def normalize_theory(theory: Theory, semantics: str = "exact", sizes: Mapping[st
 
 def counted_formulas(rule: Rule, semantics: str, max_clauses: int = MAX_CUBES
                      ) -> list[tuple[Formula, float, tuple[Range, ...]]]:
-    """What is counted for a rule: the formula itself or its clauses, each with its share of the weight.
+    """Return the formula of a rule, or its clauses, each with its share of the weight and the variables to sum over.
 
-    The ranges are those of the variables that are summed over; every formula is renamed apart.
+    Every formula is renamed apart.
     """
     formula = rename_apart(rule.formula)
     if _is_whole(rule, semantics):
         return [(formula, 1.0, _free(rule, formula))]
     clauses = [rename_apart(Or(clause)) for clause in to_clauses(replace(rule, formula=formula), max_clauses)]
-    # a hard clause is as hard as the rule it came from
+    # the clauses of a hard rule are hard too
     share = 1 / len(clauses) if semantics == "alchemy" and clauses and not rule.is_hard else 1.0
     return [(clause, share, _free(rule, clause)) for clause in clauses]
 
 
 def _is_whole(rule: Rule, semantics: str) -> bool:
-    """Whether the formula is counted as it stands, and not its clauses."""
+    """Whether the formula itself is counted, and not its clauses."""
     return semantics == "exact" or (rule.indivisible and not is_clause(rename_apart(rule.formula)))
 
 
 def _free(rule: Rule, formula: Formula) -> tuple[Range, ...]:
-    """The variables that are summed over: those of the formula, and those that have weights of their own."""
+    """The variables to sum over: the free ones of the formula, and those with one weight per constant."""
     found = variable_ranges(formula)
     free = {name: found[name] for name in free_variables(formula)}
     for name in rule.per_constant:
@@ -89,7 +91,7 @@ class _Normalizer:
         return NormalRule(rule, terms, n_clauses, tuple(free for _, _, free in parts))
 
     def _exact(self, rule: Rule, formula: Formula) -> tuple[Signed, ...]:
-        """Expand, then resolve what meets; a quantifier under which that fails is written out, and all begins anew."""
+        """Expand, then resolve atoms that meet; write out a quantifier below which that fails, and start again."""
         free = _free(rule, formula)
         weight_at = tuple(Var(name) for name in rule.per_constant)
         theory = self.theory
@@ -105,7 +107,7 @@ class _Normalizer:
                 theory, formula = self._write_out(theory, rule, formula, ranges[error.variable])
 
     def _violations(self, expander: Expander, formula: Formula) -> list[Signed]:
-        """not-f, or 1 - f where that has fewer products."""
+        """Expand not-f, or 1 - f if that has fewer products."""
         try:
             violated = expander.expand(Not(formula))
         except CostError:
@@ -123,24 +125,24 @@ class _Normalizer:
         return [(1, Cube((), ())), *((-coefficient, cube) for coefficient, cube in satisfied)]
 
     def _write_out(self, theory: Theory, rule: Rule, formula: Formula, over: Range) -> tuple[Theory, Formula]:
-        """Replace a quantifier by a disjunction over all constants; the unnamed ones get names for it."""
-        why = f"a quantifier over {over.type!r} must be written out here, because atoms meet below it, "
+        """Replace a quantifier by a disjunction over all constants, unnamed ones included."""
+        why = f"the quantifier over {over.type!r} must be written out, because it can contain an atom twice, "
         size = self.sizes[over.type]
         if size == 0:
             raise CostError(f"{why}but {over.type!r} has no constants yet", rule.span,
                             f"declare them ({over.type} = {{A, B, C}}) or give sizes")
         if size > self.max_cubes:
             raise CostError(f"{why}and {over.type!r} has {size} constants (limit {self.max_cubes})", rule.span,
-                            "split the rule so that no atom can stand under the quantifier twice, or raise max_cubes")
+                            "split the rule so that the quantifier cannot contain an atom twice, or raise max_cubes")
         self.is_sized = True
         named = theory.type[over.type].constants
-        # no text can hold such a name, so that none of the user's is taken
+        # a text cannot contain these names, so they differ from the user's
         theory = theory.with_constants({over.type: tuple(f"\0{k}" for k in range(len(named), size))})
         values = [Constant(name, over.type) for name in theory.type[over.type].constants]
         return theory, rename_apart(write_out(formula, over.name, values, over))
 
     def _paper(self, rule: Rule, clause: Formula) -> tuple[Signed, ...]:
-        """One product over the literals of a clause as they stand, coincidences ignored (Eq. 4)."""
+        """One product over the literals of a clause, even where two of them are one atom (Eq. 4)."""
         weight_at = tuple(Var(name) for name in rule.per_constant)
         terms: list[Signed] = [(1, Cube(_free(rule, clause), ()))]
         for part in children(clause):
@@ -150,7 +152,7 @@ class _Normalizer:
         return tuple((c, cube) for c, cube in equated if cube is not None)
 
     def _false(self, rule: Rule, part: Formula, clause: Formula) -> list[Signed]:
-        """The probability that one literal of a clause, or one quantified part, is false; exact within the part."""
+        """The probability that a literal or quantified part of a clause is false; atoms meet only inside the part."""
         theory = self.theory
         while True:
             ranges = {**variable_ranges(part), **{v.name: v for v in _free(rule, clause)}}

@@ -1,6 +1,6 @@
-"""Formulas as clauses, for the semantics that speak of clauses.
+"""Formulas as clauses, for the semantics that count clauses: `paper` and `alchemy`.
 
-Stage: parse -> **normalize** -> plan.  Paper: Theorem 2; DIALECTS 1.1 for Alchemy's splitting.
+Room: parse -> **normalize** -> ground, plan.  Paper: Theorem 2. Alchemy splits formulas the same way.
 
     Smokes(x) <=> Cancer(x)   ->   !Smokes(x) v Cancer(x),   Smokes(x) v !Cancer(x)
 """
@@ -17,12 +17,12 @@ Clause = tuple[Formula, ...]
 
 
 def is_clause(formula: Formula) -> bool:
-    """Whether a formula is a disjunction of literals as it stands, but for the way it is written."""
+    """Whether a formula is a disjunction of literals once implications and negations are rewritten."""
     return all(_is_unit(part) for part in _flat((push_negation(formula, False),)))
 
 
 def to_clauses(rule: Rule, max_clauses: int) -> list[Clause]:
-    """The clauses of a rule; a formula that is a clause already keeps its literals as they were written."""
+    """Return the clauses of a rule; a formula that is a clause already keeps all its literals, repeated ones too."""
     formula = _drop_foralls(push_negation(rule.formula, False))
     literals = _flat((formula,))
     if all(_is_unit(part) for part in literals):
@@ -36,7 +36,7 @@ def to_clauses(rule: Rule, max_clauses: int) -> list[Clause]:
 
 
 def _drop_foralls(formula: Formula) -> Formula:
-    """A FORALL that is not below an EXIST only names further variables of the clauses."""
+    """Remove each FORALL that is not below an EXIST: its variables become free variables of the clauses."""
     if isinstance(formula, Forall):
         return _drop_foralls(formula.body)
     if isinstance(formula, (And, Or)):
@@ -49,7 +49,7 @@ def _flat(parts: tuple[Formula, ...]) -> list[Formula]:
 
 
 def _is_unit(formula: Formula) -> bool:
-    """A literal, or a quantified part that is not split."""
+    """Whether a formula is a literal, or an EXIST, which is not split."""
     return isinstance(formula, (Atom, Equal, Exists)) or (
         isinstance(formula, Not) and isinstance(formula.body, (Atom, Equal)))
 
@@ -73,7 +73,7 @@ def push_negation(formula: Formula, negate: bool) -> Formula:
 
 
 def _distribute(formula: Formula, rule: Rule, limit: int) -> list[Clause]:
-    """v over ^."""
+    """Distribute v over ^."""
     if isinstance(formula, And):
         clauses = [clause for part in formula.parts for clause in _distribute(part, rule, limit)]
     elif isinstance(formula, Or):

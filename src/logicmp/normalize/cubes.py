@@ -1,12 +1,12 @@
 """The normal form: signed sums of products of literals, as data that prints.
 
-Stage: parse -> **normalize** -> plan.  Paper: Eq. 1-3; ARCHITECTURE sections 1 and 2.
+Room: parse -> **normalize** -> ground, plan.  Paper: Eq. 1-3.
 
     1.5 Smokes(x) ^ Friends(x, y) => Smokes(y)
-      + Smokes(x) Friends(x,y) !Smokes(y) [x!=y]      violated by exactly these assignments; never where x is y
+      + Smokes(x) Friends(x,y) !Smokes(y) [x!=y]      the groundings that are violated; never where x is y
 
 Read each literal as its probability under the marginals q, and each term as a sum over its variables: the terms of a
-rule add up to V(q), the expected number of its groundings that are false. V is multilinear in the ground atoms.
+rule add up to V(q), the expected number of its groundings that are false. V is multilinear in the atoms.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from dataclasses import dataclass, field, replace
 from ..parse.syntax import quoted
 from ..parse.theory import Rule, Theory
 
-# literals of one shape can be ordered in many ways; above this many, equal terms may stay apart (longer, never wrong)
+# orders to try for literals of one shape; beyond this, equal terms may not be merged (the form is longer, never wrong)
 MAX_ORDERS = 24
 
 
 @dataclass(frozen=True, slots=True)
 class Var:
-    """A variable, possibly shifted: `i`, `i+1`."""
+    """A variable, possibly with an offset: `i`, `i+1`."""
 
     name: str
     offset: int = 0
@@ -66,7 +66,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Same:
-    """One where two terms are equal, zero elsewhere; only where neither can be summed away."""
+    """One where two terms are equal, zero elsewhere; only between terms that cannot be substituted."""
 
     left: Term
     right: Term
@@ -95,7 +95,7 @@ class Differ:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A variable that is summed or multiplied over: its type, and the shifts that must stay inside the type."""
+    """A variable to sum or multiply over: its type, and the lowest and highest offset that must be inside the type."""
 
     name: str
     type: str
@@ -130,9 +130,9 @@ class Cube:
 
     variables: tuple[Range, ...]
     factors: tuple[Factor, ...]
-    # for `+x` rules: which weight applies, a term for each per-constant variable
+    # for `+x` rules: the index of the weight that applies, one term for each per-constant variable
     weight_at: tuple[Term, ...] = ()
-    # the term counts only if these types have at least so many constants
+    # the cube counts only if these types have at least this many constants
     needs: tuple[tuple[str, int], ...] = ()
 
     def __str__(self) -> str:
@@ -157,7 +157,7 @@ class NormalRule:
     terms: tuple[Signed, ...]
     # `semantics="alchemy"` divides the weight over this many clauses
     n_clauses: int = 1
-    # the variables of the formula, or of each clause: their ranges multiply to the number of groundings
+    # the variables of the formula, or of each clause: the product of their ranges is the number of groundings
     groundings: tuple[tuple[Range, ...], ...] = ()
 
     def __str__(self) -> str:
@@ -175,7 +175,7 @@ class NormalForm:
     theory: Theory
     semantics: str
     rules: tuple[NormalRule, ...]
-    # whether it holds only for the sizes it was made for: a quantifier was written out over all constants
+    # whether it is right only for the sizes it was made for: a quantifier was written out over all constants
     is_sized: bool = False
 
     def __str__(self) -> str:
@@ -193,11 +193,11 @@ def show_sum(terms: Iterable[Signed]) -> str:
     return text.removeprefix("+ ") or "0"
 
 
-# variables of factors and what happens to them under a substitution
+# variables and their substitution
 
 
 def names_in(factor: Factor) -> Iterator[str]:
-    """The variables that a factor speaks of, those it binds itself left out."""
+    """The free variables of a factor."""
     if isinstance(factor, Literal):
         yield from (t.name for t in factor.args if isinstance(t, Var))
     elif isinstance(factor, (Same, Differ)):
@@ -218,7 +218,7 @@ def substitute_term(term: Term, mapping: Mapping[str, Term]) -> Term:
 
 
 def substitute(factor: Factor, mapping: Mapping[str, Term]) -> Factor:
-    """The factor with variables replaced; bound variables have names of their own, so nothing is captured."""
+    """Replace variables of a factor; bound variables have unique names, so none is captured."""
     if isinstance(factor, Literal):
         return replace(factor, args=tuple(substitute_term(t, mapping) for t in factor.args))
     if isinstance(factor, (Same, Differ)):
@@ -228,11 +228,11 @@ def substitute(factor: Factor, mapping: Mapping[str, Term]) -> Factor:
         for coefficient, cube in factor.terms))
 
 
-# equal terms are found by canonical renaming
+# equal terms, found by canonical renaming
 
 
 def collect(terms: Iterable[Signed]) -> tuple[Signed, ...]:
-    """Add up terms that are equal but for the names of their variables; what cancels is gone.
+    """Add up terms that are equal up to the names of their variables, and drop those that cancel.
 
     >>> x, y = Range("x", "t"), Range("y", "t")
     >>> p = lambda name: Literal("P", (Var(name),))
@@ -249,7 +249,7 @@ def collect(terms: Iterable[Signed]) -> tuple[Signed, ...]:
 
 
 def canonical(cube: Cube, outer: Mapping[str, str] | None = None) -> str:
-    """A text that is the same for cubes that differ only in the names of the variables they sum over."""
+    """Return a text that is the same for cubes that differ only in the names of the variables they sum over."""
     outer = outer or {}
     own = {v.name for v in cube.variables}
     groups: dict[str, list[Factor]] = {}

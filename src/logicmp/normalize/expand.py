@@ -1,12 +1,12 @@
 """Any formula as a signed sum of products, by Shannon expansion over its atoms.
 
-Stage: parse -> **normalize** -> plan.  ARCHITECTURE section 2.2 and 2.3.
+Room: parse -> **normalize** -> ground, plan.  The page "Architecture" of the documentation has the derivation.
 
     !((a v b) ^ (a v c))   ->   !a !b  +  !a b !c            disjoint, so their probabilities add up
-    EXIST y A(x,y)         ->   1 - prod_y !A(x,y)           multilinear, as long as no atom stands in two factors
+    EXIST y A(x,y)         ->   1 - prod_y !A(x,y)           multilinear, if no atom is in two factors
 
-A branch fixes one atom everywhere in the formula, below quantifiers too, so that what a quantifier does not bind is
-out of it before the quantifier itself becomes a product.
+A branch fixes one atom everywhere in the formula, also below quantifiers. So atoms that a quantifier does not bind are
+expanded before the quantifier becomes a product.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from ..parse.syntax import (
     Variable,
     children,
     free_variables,
+    map_terms,
     terms,
     with_children,
 )
@@ -48,7 +49,7 @@ def simplify_not(body: Truth) -> Truth:
 
 
 def simplify_many(parts: list[Truth], conjunction: bool) -> Truth:
-    """`^` and `v` of parts, some of them decided: a decided part either decides the whole or drops out."""
+    """Simplify `^` or `v` of parts, some of them decided: a decided part decides the result or drops out."""
     if any(part is (not conjunction) for part in parts):
         return not conjunction
     left = tuple(dict.fromkeys(part for part in parts if not isinstance(part, bool)))
@@ -63,12 +64,12 @@ class Expander:
 
     theory: Theory
     rule: Rule
-    # every variable of the rule, bound ones under names of their own
+    # every variable of the rule, bound ones renamed apart
     ranges: Mapping[str, Range]
     max_cubes: int
 
     def expand(self, formula: Truth, budget: list[int] | None = None) -> list[Signed]:
-        """Signed cubes that add up to the probability that the formula is true; the cubes sum over nothing yet."""
+        """Return signed cubes that add up to the probability that the formula is true, for fixed free variables."""
         budget = [64 * self.max_cubes] if budget is None else budget
         formula = self.simplify(formula)
         if isinstance(formula, bool):
@@ -87,13 +88,13 @@ class Expander:
         return found
 
     def _choose(self, formula: Formula) -> Formula:
-        """The atom that stands most often among those that no quantifier binds; a quantifier only if there is none."""
+        """Return the most frequent atom that no quantifier binds; a quantifier only if there is none."""
         candidates = list(_unbound(formula, frozenset()))
         leaves = [c for c in candidates if isinstance(c, (Atom, Equal))]
         if leaves:
             counts = Counter(self._group(leaf) for leaf in leaves)
             return max(leaves, key=lambda leaf: counts[self._group(leaf)])
-        # innermost first: what stands below another quantifier without depending on it
+        # the innermost first: it may be below another quantifier without depending on it
         return min(candidates, key=_size)
 
     @staticmethod
@@ -102,7 +103,7 @@ class Expander:
         return (leaf.predicate, leaf.args) if isinstance(leaf, Atom) else leaf
 
     def _branches(self, formula: Formula, leaf: Formula) -> Iterator[tuple[list[Signed], Truth]]:
-        """Each value of an atom, with what is left of the formula where it has that value."""
+        """Yield each value of an atom, with the formula simplified for that value."""
         if isinstance(leaf, Equal):
             left, right = self._term(leaf.left), self._term(leaf.right)
             yield [(1, Cube((), (Same(left, right).in_order(),)))], self._assign(formula, {leaf: True})
@@ -131,7 +132,7 @@ class Expander:
         return Const(self.theory.index(term.type, term.name), "" if term.name.startswith("\0") else term.name)
 
     def simplify(self, formula: Truth) -> Truth:
-        """What is decided already is worked in; symmetric atoms and equalities are written one way only."""
+        """Simplify decided parts, and write symmetric atoms and equalities in one way only."""
         return formula if isinstance(formula, bool) else self._assign(formula, {})
 
     def _leaf(self, leaf: Atom | Equal) -> Truth:
@@ -146,8 +147,8 @@ class Expander:
         return leaf if str(leaf.left) < str(leaf.right) else replace(leaf, left=leaf.right, right=leaf.left)
 
     def _assign(self, formula: Formula, values: Mapping[Formula, bool]) -> Truth:
-        """The formula where some atoms are decided, simplified."""
-        # connectives are never decided as such, and not worth a hash
+        """Return the formula with some atoms decided, simplified."""
+        # connectives are never in `values`, so do not hash them
         if values and isinstance(formula, (Atom, Equal, Exists, Forall)) and formula in values:
             return values[formula]
         if isinstance(formula, (Atom, Equal)):
@@ -169,7 +170,7 @@ class Expander:
         window = self.ranges[formula.variables[0].name]
         if isinstance(body, bool) and (body is of_nothing or not (window.low or window.high)):
             return body
-        # a range that shifts can leave empty stays, and is multiplied over like any other
+        # offsets can make the range empty, so keep a quantifier over it and multiply over it as usual
         return replace(formula, body=And(()) if body is True else Or(()) if body is False else body)
 
     def _split_quantifier(self, formula: Formula, unit: Exists | Forall, budget: list[int]) -> list[Signed]:
@@ -184,7 +185,7 @@ class Expander:
 
     def quantified(self, name: str, body: Formula,
                    budget: list[int] | None = None) -> tuple[list[Signed], list[Signed]]:
-        """The probability that the body holds for some value of a variable, and that it holds for none."""
+        """Return the probability that the body is true for some value of a variable, and that it is true for none."""
         one: Signed = (1, Cube((), ()))
         exclusive = self._exclusive(self.ranges[name], body, budget)
         if exclusive is not None:
@@ -193,19 +194,19 @@ class Expander:
         return [one, (-1, Cube((), (product,)))], [(1, Cube((), (product,)))]
 
     def _exclusive(self, over: Range, body: Formula, budget: list[int] | None) -> list[Signed] | None:
-        """If the body holds for at most one value, by a functional argument: the sum over its values."""
+        """Return the sum over a variable's values, if a functional argument makes the body true for at most one."""
         if not any(isinstance(leaf, Atom) and self.theory.predicate[leaf.predicate].functional
                    for leaf in _leaves(body)):
             return None
         cubes = self.expand(body, budget)
-        # one function, the same in all cubes, must name the value
+        # all cubes must name the value with the same function
         named = [{key for factor in cube.factors for key in self._names_value(factor, over.name)} for _, cube in cubes]
         if not named or not set.intersection(*named):
             return None
         return [(c, replace(cube, variables=(over, *cube.variables))) for c, cube in cubes]
 
     def _names_value(self, factor: Factor, name: str) -> Iterator[object]:
-        """The functions of which a true literal says that this variable is their value."""
+        """Yield the functions that have this variable as their value if the literal is true."""
         if isinstance(factor, Literal) and not factor.negated:
             functional = self.theory.predicate[factor.predicate].functional
             applied_to = tuple(t for k, t in enumerate(factor.args) if k not in functional)
@@ -229,7 +230,7 @@ def _leaves(formula: Formula) -> Iterator[Formula]:
 
 
 def _unbound(formula: Formula, bound: frozenset[str]) -> Iterator[Formula]:
-    """Atoms and quantified parts, at any depth, that speak of no variable bound above them."""
+    """Yield atoms and quantified parts, at any depth, without a variable bound above them."""
     if isinstance(formula, (Atom, Equal)):
         if not any(isinstance(t, Variable) and t.name in bound for t in terms(formula)):
             yield formula
@@ -247,22 +248,15 @@ def _size(formula: Formula) -> int:
 
 
 def rename_apart(formula: Formula) -> Formula:
-    """Every quantifier gets variables of its own name, none of them free anywhere in the formula.
+    """Give every quantifier a variable with a unique name that is not free in the formula.
 
     `EXIST x P(x) ^ EXIST x Q(x)  ->  EXIST x P(x) ^ EXIST x' Q(x')`
     """
     taken = set(free_variables(formula))
 
     def walk(node: Formula, names: Mapping[str, str]) -> Formula:
-        def term(t: SyntaxTerm) -> SyntaxTerm:
-            if isinstance(t, Variable) and (t.per_constant or t.name in names):
-                return replace(t, name=names.get(t.name, t.name), per_constant=False)
-            return t
-
-        if isinstance(node, Atom):
-            return replace(node, args=tuple(map(term, node.args)))
-        if isinstance(node, Equal):
-            return replace(node, left=term(node.left), right=term(node.right))
+        if isinstance(node, (Atom, Equal)):
+            return map_terms(node, lambda v: Variable(names.get(v.name, v.name), v.type, v.offset, span=v.span))
         if isinstance(node, (Exists, Forall)):
             inner = dict(names)
             for variable in node.variables:
@@ -283,7 +277,7 @@ def rename_apart(formula: Formula) -> Formula:
 
 
 def variable_ranges(formula: Formula) -> dict[str, Range]:
-    """Type and shifts of every variable, free or bound, of a formula renamed apart."""
+    """Return the type and offsets of every variable, free or bound, of a formula renamed apart."""
     ranges: dict[str, Range] = {}
 
     def walk(node: Formula) -> None:
@@ -305,18 +299,8 @@ def variable_ranges(formula: Formula) -> dict[str, Range]:
 
 def write_out(formula: Formula, variable: str, values: list[Constant], window: Range) -> Formula:
     """Replace the quantifier of one variable by a disjunction or conjunction over the constants of its type."""
-
-    def put(node: Formula, value: int) -> Formula:
-        def term(t: SyntaxTerm) -> SyntaxTerm:
-            if isinstance(t, Variable) and t.name == variable:
-                return values[value + t.offset]
-            return t
-
-        if isinstance(node, Atom):
-            return replace(node, args=tuple(map(term, node.args)))
-        if isinstance(node, Equal):
-            return replace(node, left=term(node.left), right=term(node.right))
-        return with_children(node, [put(child, value) for child in children(node)])
+    def put(body: Formula, value: int) -> Formula:
+        return map_terms(body, lambda v: values[value + v.offset] if v.name == variable else v)
 
     if isinstance(formula, (Exists, Forall)) and formula.variables[0].name == variable:
         inside = range(-window.low, len(values) - window.high)

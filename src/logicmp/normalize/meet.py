@@ -1,14 +1,14 @@
-"""Atoms that meet: where two literals are one ground atom, a product of their probabilities is wrong.
+"""Atoms that meet: where two literals are the same atom, the product of their probabilities is wrong.
 
-Stage: parse -> **normalize** -> plan.  ARCHITECTURE section 2.1.
+Room: parse -> **normalize** -> ground, plan.  The page "Architecture" of the documentation has the derivation.
 
     C(a,b) C(b,c) !C(a,c)       where a = b the last literal is the negation of the second: no violation there
     -> C(a,b) C(b,c) !C(a,c) [a!=b] [b!=c]
 
-For each pair p of literals that unify, V(c) = V(c) - V(c where they meet) + V(c where they meet, merged). Merging two
-literals of one plain atom leaves one of them, or nothing if their signs differ; label sets intersect; two values of
-one functional atom exclude each other. Where nothing is left and one equation says where they meet, the first two
-terms are one: the cube where that equation does not hold.
+For each pair of literals that unify, V(c) becomes V(c) - V(c where they meet) + V(c where they meet, merged). Merging
+two literals of one plain atom gives one of them, or zero if their signs differ; label sets intersect; two values of one
+functional atom exclude each other. If merging gives zero and one equation x = y describes the meeting, the first two
+terms become one: the cube with the condition [x!=y].
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class MeetError(Exception):
 
 @dataclass(frozen=True)
 class Meeting:
-    """Where two literals are about the same variable: what to substitute, and which fixed terms must be equal."""
+    """Where two literals meet: the variables to substitute, and the terms that must be equal besides."""
 
     mapping: Mapping[str, Term]
     equal: tuple[Same, ...]
 
 
 def unify(pairs: list[tuple[Term, Term]], can_bind: Callable[[str], bool]) -> Meeting | None:
-    """Make both terms of every pair equal, binding only what may be bound; None if they never are.
+    """Make both terms of every pair equal, binding only variables that `can_bind` accepts; None if they never are.
 
     >>> unify([(Var("i", 1), Var("j"))], lambda name: True).mapping
     {'j': Var(name='i', offset=1)}
@@ -81,7 +81,7 @@ def _shift(term: Term, by: int) -> Term | None:
 
 
 def apply(cube: Cube, meeting: Meeting, known: Mapping[str, int]) -> Cube | None:
-    """The cube restricted to where the meeting holds: fewer variables, the same sums; None if that is nowhere."""
+    """Restrict a cube to a meeting: it has fewer variables to sum over; None if they never meet."""
     own = {v.name: v for v in cube.variables}
     needs = dict(cube.needs)
     for name, term in meeting.mapping.items():
@@ -107,14 +107,14 @@ def apply(cube: Cube, meeting: Meeting, known: Mapping[str, int]) -> Cube | None
 
 @dataclass(frozen=True)
 class _Work:
-    """A cube in the making: its literals in numbered slots, so that pairs can be named while literals come and go."""
+    """A cube under revision: its literals have numbered slots, so that pairs of them keep their names."""
 
     slots: tuple[tuple[int, Literal], ...]
     # the cube without its literals
     base: Cube
 
     def cube(self, own: int) -> Cube:
-        """The cube of the slots below `own`; the rest are literals outside of it."""
+        """Return the cube of the slots below `own`; the other slots are literals outside of the cube."""
         literals = tuple(literal for slot, literal in self.slots if slot < own)
         return replace(self.base, factors=literals + self.base.factors)
 
@@ -129,21 +129,21 @@ Pair = tuple[int, int, bool]
 
 
 class Resolver:
-    """Rewrite the cubes of one rule until no literal can meet another unnoticed."""
+    """Rewrite the cubes of one rule until their literals can be multiplied as if they were independent."""
 
     def __init__(self, theory: Theory, rule: Rule, max_cubes: int):
         self.theory = theory
         self.rule = rule
         self.max_cubes = max_cubes
         self.known = theory.sizes
-        # rewritings that are left for the whole rule, nested products included
+        # remaining rewrites for the whole rule, nested products included
         self.budget = 20 * max_cubes
 
     def settle(self, cube: Cube, outside: tuple[Literal, ...] = ()) -> tuple[Signed, ...]:
-        """Signed cubes with the same sum, in which literals may be multiplied as if they were independent.
+        """Return signed cubes with the same sum, whose literals can be multiplied as if they were independent.
 
         Args:
-            outside: literals of the enclosing products, true wherever this cube is looked at.
+            outside: literals of the enclosing products, which are true wherever this cube counts.
         """
         equated = self.eliminate_equalities(cube)
         if equated is None:
@@ -161,7 +161,7 @@ class Resolver:
                        for coefficient, work in self._treat(_Work(slots, replace(equated, factors=others)), pairs, own))
 
     def eliminate_equalities(self, cube: Cube) -> Cube | None:
-        """Substitute what `[x=y]` makes equal, if one of the two is summed over; None if they never are equal."""
+        """Substitute x for y for each factor `[x=y]` if one of them is summed over; None if they never are equal."""
         for factor in cube.factors:
             if not isinstance(factor, Same):
                 continue
@@ -176,7 +176,7 @@ class Resolver:
         return cube
 
     def _in_order(self, cube: Cube) -> Cube:
-        """Write C(b,a) of a symmetric predicate as C(a,b), and [x=y] once, so that equal terms are seen to be equal."""
+        """Write C(b,a) of a symmetric predicate as C(a,b), and [x=y] once, so that `collect` finds equal terms."""
         factors: list[Factor] = []
         for f in cube.factors:
             if isinstance(f, Literal) and self._predicate(f).symmetric:
@@ -203,11 +203,11 @@ class Resolver:
         return self.theory.predicate[literal.predicate]
 
     def _treat(self, work: _Work, pairs: tuple[Pair, ...], own: int) -> list[tuple[int, _Work]]:
-        """V(c) - V(c where the pair meets) + V(c where it meets, merged), pair after pair; equal states are joined."""
+        """Resolve all pairs: V(c) becomes V(c) - V(c where a pair meets) + V(c where it meets, merged)."""
         open_states: dict[tuple[_Work, tuple[Pair, ...]], int] = {(work, pairs): 1}
         done: list[tuple[int, _Work]] = []
         while open_states:
-            # the oldest first, so that states of one generation can still be joined
+            # the oldest first, so that equal states of one generation are merged
             (work, pairs), coefficient = next(iter(open_states.items()))
             del open_states[work, pairs]
             if not pairs:
@@ -226,7 +226,7 @@ class Resolver:
     def _treat_first(self, work: _Work, pairs: tuple[Pair, ...],
                      own: int) -> Iterator[tuple[int, _Work, tuple[Pair, ...]]]:
         (i, j, swapped), rest = pairs[0], pairs[1:]
-        # the one outside, if any, comes second
+        # the literal outside, if any, is the second
         i, j = min(i, j), max(i, j)
         literals = dict(work.slots)
         if i == j or i >= own or i not in literals or j not in literals:
@@ -252,7 +252,7 @@ class Resolver:
             yield sign, merged, tuple((kept if a == gone else a, kept if b == gone else b, s) for a, b, s in rest)
 
     def _facing(self, one: Literal, other: Literal, swapped: bool) -> list[tuple[Term, Term]]:
-        """The argument pairs that must be equal for the literals to be about the same variable."""
+        """The argument pairs that must be equal for the literals to meet."""
         functional = self._predicate(one).functional
         args = tuple(reversed(other.args)) if swapped else other.args
         return [(a, b) for k, (a, b) in enumerate(zip(one.args, args, strict=True)) if k not in functional]
@@ -265,9 +265,9 @@ class Resolver:
         return _Work(tuple((slot, literal) for slot, literal in slots if isinstance(literal, Literal)), base)
 
     def _merge(self, work: _Work, i: int, j: int, own: int) -> Iterator[tuple[int, _Work, int]]:
-        """Two literals about one variable become one, or several terms; yields the slot that went.
+        """Merge two literals that meet into one, or into several terms; yield the slot that is removed.
 
-        A literal from outside (j >= own) stays as it is, and makes the one inside superfluous.
+        A literal from outside (j >= own) is not changed, and makes the one inside redundant.
         """
         one, other = dict(work.slots)[i], dict(work.slots)[j]
         if self._predicate(one).functional:
@@ -275,7 +275,7 @@ class Resolver:
         elif one.labels is not None and other.labels is not None:
             common = one.labels & other.labels
             if j >= own and common not in (frozenset(), other.labels):
-                # what is known outside leaves open what is asked inside: the two are not independent
+                # the labels outside do not decide the labels inside: the two are not independent
                 raise MeetError("")
             if common and j >= own:
                 yield 1, work.without(i), i
@@ -288,10 +288,10 @@ class Resolver:
             yield 1, work.without(gone), gone
 
     def _merge_functional(self, work: _Work, i: int, j: int, own: int) -> Iterator[tuple[int, _Work, int]]:
-        """Values of one function:  y z = [y=z] y;  y !z = y - [y=z] y;  !y !z = 1 - y - z + [y=z] y."""
+        """Merge two values of one function:  y z = [y=z] y;  y !z = y - [y=z] y;  !y !z = 1 - y - z + [y=z] y."""
         one, other = dict(work.slots)[i], dict(work.slots)[j]
         if j >= own and other.negated:
-            # that one value is excluded outside changes the odds of all others
+            # excluding one value outside changes the odds of all others
             raise MeetError("")
         names = {v.name for v in work.base.variables}
         functional = self._predicate(one).functional
@@ -304,14 +304,14 @@ class Resolver:
             if same is not None:
                 yield 1, same.without(j).put(i, replace(dict(same.slots)[i], negated=False)), j
             return
-        # of a true and a false literal the true one stays; of two true ones the first, or the one outside
+        # keep the true literal of a true and a false one; of two true ones the first, or the one outside
         gone = i if one.negated or j >= own else j
         if one.negated or other.negated:
             yield 1, work.without(gone), gone
         if same is not None:
             yield -1 if one.negated or other.negated else 1, same.without(gone), gone
 
-    # products: their factors for different values, and different products, must not share atoms
+    # the factors of a product for different values must not share atoms, nor may two products
 
     def _check_products(self, products: list[Product]) -> None:
         for product in products:
@@ -335,7 +335,7 @@ class Resolver:
                 raise MeetError(over.name)
 
     def _meetings(self, one: Literal, other: Literal) -> Iterator[Mapping[str, Term]]:
-        """Every way in which two literals can be about one variable, whatever has to be bound for it."""
+        """Every way in which two literals can meet, whichever variables must be bound."""
         if one.predicate == other.predicate:
             for swapped in (False, True) if self._predicate(one).symmetric else (False,):
                 meeting = unify(self._facing(one, other, swapped), lambda name: True)
@@ -344,14 +344,14 @@ class Resolver:
 
 
 def _is_trivial(factor: Factor) -> bool:
-    """[x=x], or [x!=y] of two terms that never are equal."""
+    """Whether a factor is [x=x], or [x!=y] for two terms that never are equal."""
     if isinstance(factor, Same):
         return factor.left == factor.right
     return isinstance(factor, Differ) and unify([(factor.left, factor.right)], lambda name: True) is None
 
 
 def split_difference(cube: Cube, apart: Differ, known: Mapping[str, int]) -> tuple[Signed, ...]:
-    """`[x!=y] = 1 - [x=y]`, for a plan that has no better use of the condition."""
+    """Apply `[x!=y] = 1 - [x=y]`, for a condition that no literal can host in a plan."""
     rest = replace(cube, factors=tuple(f for f in cube.factors if f is not apart))
     names = {v.name for v in cube.variables}
     meeting = unify([(apart.left, apart.right)], names.__contains__)

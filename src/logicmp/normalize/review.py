@@ -1,8 +1,8 @@
-"""What is right but perhaps not meant: warnings about a theory.
+"""Warnings: rules that are valid, but may not mean what the user intended.
 
-Stage: parse -> **normalize**.  Shown by `logicmp check`.
+Room: parse -> **normalize** -> cli, where `logicmp check` prints them.
 
-    1.5 Smokes(x) => Cancer(x)      also makes Smokes(x) less likely, unless something else speaks for it
+    1.5 Smokes(x) => Cancer(x)      also makes Smokes(x) less likely, unless another rule or fact supports it
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .cubes import NormalForm
 
 @dataclass(frozen=True, slots=True)
 class Warning:
-    """One remark, and the rules or declarations it is about."""
+    """One message, and the rules or declarations it applies to."""
 
     message: str
     spans: tuple[Span | None, ...]
@@ -33,7 +33,7 @@ class Warning:
 
 
 def find_warnings(form: NormalForm) -> list[Warning]:
-    """Everything worth a second look, one remark for all the rules it is about."""
+    """Return all warnings about a theory; rules with the same warning share one."""
     theory = form.theory
     found: dict[str, list[Span | None]] = {}
 
@@ -43,7 +43,7 @@ def find_warnings(form: NormalForm) -> list[Warning]:
     used = {leaf.predicate for rule in theory.rules for leaf in atoms(rule.formula) if isinstance(leaf, Atom)}
     for predicate in theory.predicates:
         if predicate.name not in used:
-            say(f"predicate {predicate.name} stands in no rule", predicate.span)
+            say(f"predicate {predicate.name} is in no rule", predicate.span)
     constants = {name.lower() for t in theory.types for name in t.constants}
     for normal in form.rules:
         rule = normal.rule
@@ -52,18 +52,18 @@ def find_warnings(form: NormalForm) -> list[Warning]:
         elif all(not cube.factors for _, cube in normal.terms):
             say("this rule is never true" + (": no world satisfies it" if rule.is_hard else " and changes nothing"),
                 rule.span)
-        for message in _remarks(rule, constants):
+        for message in _warnings(rule, constants):
             say(message, rule.span)
     seen: dict[Formula, Span | None] = {}
     for rule in theory.rules:
         if rule.formula in seen:
-            say("the same formula stands twice: the weights add up", rule.span)
+            say("this formula is given twice: the weights add up", rule.span)
         seen.setdefault(rule.formula, rule.span)
     return [Warning(message, tuple(spans)) for message, spans in found.items()]
 
 
-def _remarks(rule: Rule, constants: set[str]) -> Iterator[str]:
-    """Remarks on one rule; `constants` are those of the theory, in small letters."""
+def _warnings(rule: Rule, constants: set[str]) -> Iterator[str]:
+    """Yield the warnings about one rule; `constants` are those of the theory, in lower case."""
     formula = rule.formula
     if isinstance(formula, Implies):
         if not rule.is_hard and (rule.weight is None or rule.weight > 0):
@@ -71,15 +71,16 @@ def _remarks(rule: Rule, constants: set[str]) -> Iterator[str]:
                    "where the conclusion is unlikely")
         only = sorted(free_variables(formula.conclusion).keys() - free_variables(formula.premise).keys())
         if only:
-            yield f"{', '.join(only)} stands only in the conclusion, so the rule claims it for every constant"
+            yield (f"{', '.join(only)} appear{'s' * (len(only) == 1)} only in the conclusion, so the rule requires the "
+                   "conclusion for every constant")
     if rule.weight == 0:
         yield "the weight is zero: the rule changes nothing"
     variables = {t.name for leaf in atoms(formula) for t in terms(leaf) if isinstance(t, Variable)}
     for name in sorted(variables & constants):
         if len(name) > 1:
-            yield f"{name} is a variable, though a constant has its letters: constants are capitalised or quoted"
+            yield f"{name} is a variable, but a constant has the same letters: capitalise or quote constants"
     if any(isinstance(part, (Exists, Forall)) for part in _parts(formula)) and rule.per_constant:
-        yield "weights per constant and a quantifier in one rule: only the free variables have weights of their own"
+        yield "weights per constant and a quantifier in one rule: variables of the quantifier have no weights"
 
 
 def _parts(formula: Formula) -> Iterator[Formula]:

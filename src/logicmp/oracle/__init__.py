@@ -1,6 +1,6 @@
-"""Slow and obvious inference from Eq. 1-3, which tests compare every fast path with.
+"""Slow, obvious inference straight from Eq. 1-3: tests compare everything else with it.
 
-Room: errors, parse -> **oracle**. It imports nothing of the pipeline.
+Room: errors, parse -> **oracle** -> testing.  It imports nothing else of the package.
 """
 
 from .cnf import SEMANTICS, clauses

@@ -1,11 +1,12 @@
-"""The oracle's own view of a theory: ground variables, clauses and groundings, apart from the pipeline's.
+"""The clauses that are grounded for a rule, in each of the three semantics.
 
-Stage: parse -> **execute**.  Paper: Eq. 1, the groundings G_f.
+Room: parse -> **cnf** -> grounding.
 
-    A(x) => B(x), two constants      A(0) => B(0),  A(1) => B(1)
-    evidence A(0), !A(1)             B(0),  true
+    1.2 A(x) <=> B(x)      exact      the formula itself, weight 1.2
+                           alchemy    !A(x) v B(x) and !B(x) v A(x), weight 0.6 each
+                           paper      the same clauses, weight 1.2 each
 
-What is computed from it stands in `reference.py`.
+Written from the definitions, without `normalize`, so that one can check the other.
 """
 
 from __future__ import annotations
@@ -35,12 +36,10 @@ from ..parse.theory import Rule
 
 SEMANTICS = ("exact", "paper", "alchemy")
 
-# clauses
-
 
 @dataclass(frozen=True)
 class Clause:
-    """A disjunction, the variables its groundings run over, and its share of the rule's weight."""
+    """A disjunction, the variables that its groundings range over, and its share of the rule's weight."""
 
     literals: tuple[Formula, ...]
     variables: Mapping[str, str]
@@ -48,7 +47,7 @@ class Clause:
 
 
 def clauses(rule: Rule, semantics: str) -> list[Clause]:
-    """What is grounded for a rule: the formula itself, or its clauses.
+    """The clauses of a rule; in exact semantics its formula, as one clause.
 
     >>> from logicmp import parse_theory
     >>> for clause in clauses(parse_theory("A(x) <=> B(x)").rules[0], "alchemy"):
@@ -57,7 +56,7 @@ def clauses(rule: Rule, semantics: str) -> list[Clause]:
     0.5 !B(x) A(x)
     """
     if semantics not in SEMANTICS:
-        raise LogicMPError(f"unknown semantics {semantics!r}", f"known: {', '.join(SEMANTICS)}")
+        raise LogicMPError(f"unknown semantics {semantics!r}", f"available semantics: {', '.join(SEMANTICS)}")
     whole = Clause((rule.formula,), rule.variables)
     if semantics == "exact":
         return [whole]
@@ -67,7 +66,7 @@ def clauses(rule: Rule, semantics: str) -> list[Clause]:
     if rule.indivisible and (len(cnf) > 1 or matrix != normal):
         return [whole]
     if len(cnf) > 1:
-        # a formula that is a clause already keeps its literals as they were written
+        # a formula that is already a clause keeps its literals as written
         distinct: dict[frozenset[Formula], list[Formula]] = {}
         for clause in cnf:
             if not any(Not(literal) in clause for literal in clause):
@@ -75,13 +74,13 @@ def clauses(rule: Rule, semantics: str) -> list[Clause]:
         cnf = list(distinct.values())
     # a hard rule stays hard in every clause
     share = 1 / len(cnf) if cnf and semantics == "alchemy" and not rule.is_hard else 1.0
-    # every weight of +x has its clause, even where x does not occur
+    # a clause without x is still grounded for every weight of +x
     weighted = {name: rule.variables[name] for name in rule.per_constant}
     return [Clause(tuple(clause), {**free_variables(Or(tuple(clause))), **weighted}, share) for clause in cnf]
 
 
 def _rename(formula: Formula, names: Mapping[str, str], numbers: Iterator[int]) -> Formula:
-    """Every quantifier gets variables of its own; the mark of `+x` is the rule's, not the literal's."""
+    """Give every quantifier its own variables; drop the mark of `+x`, which belongs to the rule."""
 
     def term(t: Term) -> Term:
         return replace(t, name=names.get(t.name, t.name), per_constant=False) if isinstance(t, Variable) else t
@@ -104,7 +103,7 @@ def _rename(formula: Formula, names: Mapping[str, str], numbers: Iterator[int]) 
 
 
 def _negation_normal(formula: Formula, positive: bool = True) -> Formula:
-    """Only `^`, `v`, quantifiers and literals: !(p ^ q)  ->  !p v !q."""
+    """!(p ^ q)  ->  !p v !q, so that only `^`, `v`, quantifiers and literals are left."""
     if isinstance(formula, (Atom, Equal)):
         return formula if positive else Not(formula)
     if isinstance(formula, Not):
@@ -122,7 +121,7 @@ def _negation_normal(formula: Formula, positive: bool = True) -> Formula:
 
 
 def _drop_foralls(formula: Formula) -> Formula:
-    """FORALL y P(y)  ->  P(y), but not below an EXIST, which stays one unit."""
+    """FORALL y P(y)  ->  P(y), but not below an EXIST, which stays one literal."""
     if isinstance(formula, Forall):
         return _drop_foralls(formula.body)
     if isinstance(formula, (And, Or)):

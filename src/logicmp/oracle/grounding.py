@@ -1,11 +1,9 @@
-"""The oracle's own view of a theory: ground variables, clauses and groundings, apart from the pipeline's.
+"""The ground theory, by loops over all constants: variables, the values that evidence leaves them, and groundings.
 
-Stage: parse -> **execute**.  Paper: Eq. 1, the groundings G_f.
+Room: parse, cnf -> **grounding** -> tensors, worlds, mean_field.  Paper: Eq. 1, the groundings G_f.
 
     A(x) => B(x), two constants      A(0) => B(0),  A(1) => B(1)
     evidence A(0), !A(1)             B(0),  true
-
-What is computed from it stands in `reference.py`.
 """
 
 from __future__ import annotations
@@ -44,11 +42,11 @@ from .cnf import clauses
 Tensors = Mapping[str, Any]
 
 
-# ground variables and the tensor entries that speak of them
+# ground variables, and their entries in tensors
 
 
 class GroundVariable(NamedTuple):
-    """One random variable: the predicate and the arguments that tell it from the others."""
+    """One random variable: a predicate and its arguments, without those that are its value."""
 
     predicate: str
     args: tuple[int, ...]
@@ -92,7 +90,7 @@ def shape_of(predicate: Predicate, sizes: Mapping[str, int]) -> tuple[int, ...]:
 
 
 def entries_of(predicate: Predicate, sizes: Mapping[str, int]) -> list[tuple[GroundVariable, int]]:
-    """For each entry of the predicate's tensor, row-major: the variable and the value it speaks of."""
+    """The variable and the value of each entry of the predicate's tensor, row-major."""
     found = []
     for args in itertools.product(*(range(sizes[t]) for t in predicate.types)):
         values = [_value(predicate, args, sizes)] if predicate.labels is None else range(len(predicate.labels))
@@ -101,7 +99,7 @@ def entries_of(predicate: Predicate, sizes: Mapping[str, int]) -> list[tuple[Gro
 
 
 def ground_variables(theory: Theory, sizes: Mapping[str, int]) -> dict[GroundVariable, int]:
-    """Every random variable of the theory and how many values it has.
+    """Every random variable of the theory, and how many values it has.
 
     >>> from logicmp import parse_theory
     >>> list(ground_variables(parse_theory("symmetric C(t, t)"), {"t": 2}).values())
@@ -130,7 +128,7 @@ Ground = bool | GroundAtom | Compound
 
 
 def _index_range(formula: Formula, name: str, size: int) -> list[int]:
-    """The constants that a variable may take: `name+1` must be a constant wherever it stands in the formula."""
+    """The constants that a variable may take: every `name+1` in the formula must be a constant, too."""
     offsets = _offsets(formula, name)
     return [i for i in range(size) if all(0 <= i + offset < size for offset in offsets)]
 
@@ -198,7 +196,7 @@ def truth(formula: Ground, lookup: Callable[[GroundAtom], Any] = _undecided) -> 
 
 
 def _substitute(formula: Ground, possible: Mapping[GroundVariable, Sequence[int]]) -> Ground:
-    """The formula with every atom decided by the evidence replaced by its truth, and what follows from that."""
+    """The formula with the truth of observed atoms in their place, simplified."""
     if isinstance(formula, bool):
         return formula
     if isinstance(formula, GroundAtom):
@@ -225,18 +223,18 @@ def variables_in(formula: Ground) -> dict[GroundVariable, None]:
     return {variable: None for part in formula.parts for variable in variables_in(part)}
 
 
-# the ground network
+# the ground theory
 
 
 @dataclass(frozen=True)
 class Grounding:
-    """One grounding of a clause: true if one of its factors is.
+    """One grounding of a clause: true if one of its factors is true.
 
-    In the paper's semantics the factors are the literals, taken as independent; otherwise the clause is one factor.
+    In the paper's semantics the factors are the literals, treated as independent; otherwise the clause is one factor.
     """
 
     rule: int
-    # which weight of a rule with +x
+    # indices of the weight of a rule with +x
     constants: tuple[int, ...]
     share: float
     factors: tuple[Ground, ...]
@@ -247,11 +245,13 @@ class Grounding:
 
 
 @dataclass(frozen=True)
-class Network:
-    """Everything there is to loop over: variables, the values the evidence leaves them, groundings."""
+class GroundTheory:
+    """A theory over given constants and evidence: all that Eq. 1-3 loop over."""
 
     sizes: Mapping[str, int]
+    # how many values each variable has
     variables: Mapping[GroundVariable, int]
+    # the values that the evidence leaves
     possible: Mapping[GroundVariable, tuple[int, ...]]
     observed: frozenset[GroundVariable]
     groundings: Sequence[Grounding]
@@ -275,7 +275,7 @@ def checked(theory: Theory, sizes: Mapping[str, int], tensors: Tensors | None, w
     found = {}
     for name, given in (tensors or {}).items():
         if name not in theory.predicate:
-            raise LogicMPError(f"{what} names the predicate {name!r}, which the theory does not have",
+            raise LogicMPError(f"{what} has the predicate {name!r}, which is not declared",
                                f"predicates: {', '.join(theory.predicate)}")
         tensor, shape = torch.as_tensor(given, dtype=torch.float64), shape_of(theory.predicate[name], sizes)
         if tuple(tensor.shape) != shape:
@@ -285,32 +285,34 @@ def checked(theory: Theory, sizes: Mapping[str, int], tensors: Tensors | None, w
     return found
 
 
-def build_network(theory: Theory, evidence: Tensors | None, sizes: Mapping[str, int] | None, semantics: str) -> Network:
-    """The groundings with the evidence put in, and what it leaves open."""
+def ground_theory(theory: Theory, evidence: Tensors | None, sizes: Mapping[str, int] | None, semantics: str
+                  ) -> GroundTheory:
+    """The variables and groundings of a theory, with the evidence put in."""
     all_sizes = theory.with_sizes(sizes or {})
     variables = ground_variables(theory, all_sizes)
     possible = {variable: tuple(range(n)) for variable, n in variables.items()}
-    spoken_of = set()
+    mentioned = set()
     for name, values in checked(theory, all_sizes, evidence, "evidence").items():
         flat = values.detach().flatten().tolist()
         for (variable, value), seen in zip(entries_of(theory.predicate[name], all_sizes), flat, strict=True):
             if seen not in (0.0, 1.0) and not math.isnan(seen):
-                raise LogicMPError(f"evidence[{name!r}] has the value {seen:g}", "1 is true, 0 false, NaN unknown")
+                raise LogicMPError(f"evidence[{name!r}] has the value {seen:g}",
+                                   "1 is true, 0 is false, NaN is unobserved")
             if not math.isnan(seen):
-                spoken_of.add(variable)
+                mentioned.add(variable)
                 possible[variable] = tuple(v for v in possible[variable] if (v == value) == (seen == 1.0))
     for variable, left in possible.items():
         if not left:
             raise LogicMPError(f"no value is left for {describe(theory, variable)}", "the evidence contradicts itself"
                                if variables[variable] else "its functional argument has no constant")
-    observed = frozenset(variable for variable in spoken_of if len(possible[variable]) == 1)
+    observed = frozenset(variable for variable in mentioned if len(possible[variable]) == 1)
     found = [replace(g, factors=tuple(_substitute(factor, possible) for factor in g.factors))
              for g in groundings(theory, all_sizes, semantics)]
-    return Network(all_sizes, variables, possible, observed, found)
+    return GroundTheory(all_sizes, variables, possible, observed, found)
 
 
 def describe(theory: Theory, variable: GroundVariable) -> str:
-    """The variable as the user wrote it, for errors."""
+    """The variable with the names of its constants, for errors."""
     predicate = theory.predicate[variable.predicate]
     types = [t for i, t in enumerate(predicate.types) if i not in predicate.functional]
     names = [theory.type[t].constants[a] if a < len(theory.type[t].constants) else str(a)

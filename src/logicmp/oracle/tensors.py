@@ -1,12 +1,12 @@
-"""The oracle: every grounding and every assignment, straight from Eq. 1-3; it calls nothing of the pipeline.
+"""Between tensors by predicate and vectors by ground variable: logits, marginals, weights.
 
-Stage: parse -> **execute**.  Paper: Eq. 1 (the MLN), Eq. 2-3 (mean field), Theorems 1-2 and the multi-class theorem.
+Room: grounding -> **tensors** -> worlds, mean_field.  Paper: phi_u and w_f of Eq. 1, Q_i of Eq. 2.
 
-    Smokes(x) ^ Friends(x,y) => Smokes(y)      one table of 0/1 for each grounding, one axis for each ground variable
-    Eq. 3                                      the table contracted with every Q_j except the receiver's own
+    {"l": [[0.1, 0.2, 0.3]]}      <->      {l(0): [0.1, 0.2, 0.3]}        l(k) in {A, B, C}
+    {"P": [0.7]}                  <->      {P(0): [0, 0.7]}               log-odds; marginals are [0.3, 0.7]
 
-Slow and obvious on purpose; the groundings come from `grounding.py`.  All tensors are float64, `{predicate: tensor}`,
-with one axis for each argument in the declared order, and a last axis for the labels of a multi-class predicate.
+All tensors are float64, with one axis for each argument in the declared order, and a last axis for the labels of a
+multi-class predicate.
 """
 
 from __future__ import annotations
@@ -19,12 +19,10 @@ from torch import Tensor
 
 from ..errors import LogicMPError
 from ..parse.theory import Theory
-from .grounding import Grounding, GroundVariable, Network, Tensors, checked, entries_of, shape_of
+from .grounding import Grounding, GroundTheory, GroundVariable, Tensors, checked, entries_of, shape_of
 
+# for each rule a number, a tensor with one axis for each `+x`, or None for the rule's own weight
 Weights = Sequence[Any]
-
-
-# tensors
 
 
 def _by_value(theory: Theory, sizes: Mapping[str, int], tensors: Mapping[str, Tensor]
@@ -38,33 +36,34 @@ def _by_value(theory: Theory, sizes: Mapping[str, int], tensors: Mapping[str, Te
             for variable, values in found.items()}
 
 
-def _logits(theory: Theory, network: Network, unary: Tensors | None) -> dict[GroundVariable, Tensor]:
-    """phi_u of Eq. 1, one number for each value: 0 for false, for "none" and where nothing is given."""
-    given = _by_value(theory, network.sizes, checked(theory, network.sizes, unary, "unary"))
+def read_logits(theory: Theory, ground: GroundTheory, unary: Tensors | None) -> dict[GroundVariable, Tensor]:
+    """phi_u of Eq. 1, one number for each value: 0 for false, for "none" and without logits."""
+    given = _by_value(theory, ground.sizes, checked(theory, ground.sizes, unary, "unary"))
     zero = torch.zeros((), dtype=torch.float64)
     return {variable: torch.stack([given.get(variable, {}).get(value, zero) for value in range(n)])
-            for variable, n in network.variables.items()}
+            for variable, n in ground.variables.items()}
 
 
-def _probabilities(theory: Theory, network: Network, q: Tensors) -> dict[GroundVariable, Tensor]:
-    """Q_i of Eq. 2, one number for each value; whatever the evidence excludes has none."""
-    given = _by_value(theory, network.sizes, checked(theory, network.sizes, q, "q"))
+def read_marginals(theory: Theory, ground: GroundTheory, q: Tensors) -> dict[GroundVariable, Tensor]:
+    """Q_i of Eq. 2, one number for each value; 0 for values that the evidence excludes."""
+    given = _by_value(theory, ground.sizes, checked(theory, ground.sizes, q, "q"))
     found = {}
-    for variable, n in network.variables.items():
-        mask = torch.tensor([float(value in network.possible[variable]) for value in range(n)], dtype=torch.float64)
-        if variable in network.observed:
+    for variable, n in ground.variables.items():
+        mask = torch.tensor([float(value in ground.possible[variable]) for value in range(n)], dtype=torch.float64)
+        if variable in ground.observed:
             found[variable] = mask
             continue
         if variable not in given:
             raise LogicMPError(f"q has no entry for {variable.predicate!r}, which is not observed")
-        # no entry speaks of false and of "none": they have what is left
+        # false and "none" have no entry: they get the remaining probability
         rest = 1 - torch.stack(list(given[variable].values())).sum()
         found[variable] = torch.stack([given[variable].get(value, rest) for value in range(n)]) * mask
     return found
 
 
-def _to_tensors(theory: Theory, sizes: Mapping[str, int], vectors: Mapping[GroundVariable, Tensor]
-                ) -> dict[str, Tensor]:
+def to_tensors(theory: Theory, sizes: Mapping[str, int], vectors: Mapping[GroundVariable, Tensor]
+               ) -> dict[str, Tensor]:
+    """The entries of all predicates, from vectors with one number for each value."""
     found = {}
     for predicate in theory.predicates:
         entries = [vectors[variable][value] for variable, value in entries_of(predicate, sizes)]
@@ -73,7 +72,7 @@ def _to_tensors(theory: Theory, sizes: Mapping[str, int], vectors: Mapping[Groun
     return found
 
 
-def _weights(theory: Theory, sizes: Mapping[str, int], weights: Weights | None, hard_weight: float) -> list[Tensor]:
+def read_weights(theory: Theory, sizes: Mapping[str, int], weights: Weights | None, hard_weight: float) -> list[Tensor]:
     """One tensor for each rule: a number, or one axis for each variable marked `+`."""
     given = list(weights) if weights is not None else [None] * len(theory.rules)
     if len(given) != len(theory.rules):
@@ -91,6 +90,7 @@ def _weights(theory: Theory, sizes: Mapping[str, int], weights: Weights | None, 
     return found
 
 
-def _weight(weights: Sequence[Tensor], grounding: Grounding) -> Tensor:
+def weight_of(weights: Sequence[Tensor], grounding: Grounding) -> Tensor:
+    """w_f of one grounding: its share of the rule's weight."""
     tensor = weights[grounding.rule]
     return grounding.share * (tensor[grounding.constants] if tensor.dim() else tensor)

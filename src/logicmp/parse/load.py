@@ -14,10 +14,10 @@ from pathlib import Path
 
 from ..errors import LogicMPError, RuleError, Source
 from ..files import read_source, read_stdin
-from .grammar import Include, Statement
 from .reader import read_statements
 from .resolve import resolve
 from .theory import Theory
+from .tokens import Include, Statement
 
 GRAMMARS = ("auto", "standard", "prac")
 
@@ -46,7 +46,12 @@ def _check_grammar(grammar: str) -> None:
 
 
 def load_theory(paths: str | Path | Sequence[str | Path], grammar: str = "auto") -> Theory:
-    """Read a theory from a file, from `-` (standard input), from a folder of ExpressGNN, or from several of them."""
+    """Read a theory from a file, from `-` (standard input), from a folder of ExpressGNN, or from several of them.
+
+    Args:
+        paths: one or several files, `-` for standard input, or ExpressGNN folders.
+        grammar: "standard" or "prac" (pracmln); "auto" detects it.
+    """
     _check_grammar(grammar)
     paths = [paths] if isinstance(paths, (str, Path)) else paths
     return resolve([statement for path in paths for statement in _statements(path, grammar)])

@@ -1,10 +1,10 @@
-"""What is asked for: predicates, atoms, formulas.
+"""Queries: predicates, atoms and formulas whose probabilities are computed.
 
 Stage: text + theory -> **parse** -> infer.
 
     Smokes                   every atom of a predicate
     Cancer(x, Bob)           the atoms that match
-    Smokes(x) => Cancer(x)   the probability that the formula holds, for every x
+    Smokes(x) => Cancer(x)   the probability that the formula is true, for every x
 """
 
 from __future__ import annotations
@@ -14,68 +14,57 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import LogicMPError, RuleError, Source, closest
-from .grammar import Enclosed, Statement
 from .reader import read_statements
 from .resolve import resolve_formula, unknown_predicate, wrong_arity
-from .syntax import Atom, Constant, Equal, Formula, Variable, atoms, children, free_variables, terms, with_children
+from .syntax import Atom, Constant, Formula, Variable, atoms, children, map_terms, terms, with_children
 from .theory import Rule, Theory
+from .tokens import Enclosed, Statement
 
 _PIECES = re.compile(r'"(?:[^"\\\n]|\\[^\n])*"|//[^\n]*|[()\[\]{},\n]')
 
 
 @dataclass(frozen=True)
 class Query:
-    """One thing asked for."""
+    """One queried predicate, atom or formula."""
 
     text: str
-    # an atom of a multi-class predicate may come without labels: all of them are asked for
+    # an atom of a multi-class predicate without labels queries all of them
     formula: Formula
 
     @property
     def is_atom(self) -> bool:
-        """Whether atoms are asked for, and not whether a formula holds."""
+        """Whether the query is about atoms, not about the truth of a formula."""
         return isinstance(self.formula, Atom)
 
     @property
     def predicates(self) -> set[str]:
-        """The predicates asked for, in a formula all that it names: what the conventions leave open."""
+        """The predicates in the query, whose world is open by convention."""
         return {leaf.predicate for leaf in atoms(self.formula) if isinstance(leaf, Atom)}
 
     def as_rule(self) -> Rule:
-        """The formula as a rule of weight 0 with a weight of its own for each binding of its variables."""
-        # indivisible: what is asked is whether the formula holds, and not how many of its clauses do
-        return Rule(_marked(self.formula, frozenset(free_variables(self.formula))), 0.0, indivisible=True)
-
-
-def _marked(formula: Formula, names: frozenset[str]) -> Formula:
-    def term(t: Any) -> Any:
-        return replace(t, per_constant=True) if isinstance(t, Variable) and t.name in names else t
-
-    if isinstance(formula, Atom):
-        return replace(formula, args=tuple(map(term, formula.args)))
-    if isinstance(formula, Equal):
-        return replace(formula, left=term(formula.left), right=term(formula.right))
-    return with_children(formula, [_marked(child, names) for child in children(formula)])
+        """The formula as a rule of weight 0, with one weight per binding of its variables."""
+        # indivisible, because the query is about the whole formula, not about each of its clauses
+        return Rule(map_terms(self.formula, lambda v: replace(v, per_constant=True)), 0.0, indivisible=True)
 
 
 def parse_queries(text: str, theory: Theory, name: str = "<query>") -> list[Query]:
-    """Read queries, separated by commas or on lines of their own, and check them against a theory.
+    """Read queries, separated by commas or newlines, and check them against a theory.
 
     >>> from logicmp import parse_theory
     >>> theory = parse_theory("person = {Anna, Bob}\\nSmokes(person)\\nFriends(person, person)")
     >>> [str(query.formula) for query in parse_queries("Smokes, Friends(x, Bob)", theory)]
     ['Smokes(x1)', 'Friends(x, Bob)']
 
-    A name that is a constant of the argument's type is that constant, also in lower case.
+    A name in lower case is a constant if the type of the argument has such a constant, else a variable.
     """
     queries = [_query(piece, theory, name) for piece in _split(text)]
     if not queries:
-        raise LogicMPError("no query is given", f"ask for predicates: {', '.join(theory.predicate)}")
+        raise LogicMPError("no query is given", f"query predicates: {', '.join(theory.predicate)}")
     return queries
 
 
 def _split(text: str) -> list[str]:
-    """The text at its commas and newlines, those inside brackets and strings left alone, without comments."""
+    """Split a text at commas and newlines outside brackets and strings; drop comments."""
     pieces, depth, last = [], 0, 0
     for found in _PIECES.finditer(text):
         mark = found[0]
@@ -95,7 +84,7 @@ def _query(text: str, theory: Theory, name: str) -> Query:
     statements = read_statements(Source(name, text))
     statement = statements[0] if len(statements) == 1 else None
     if not isinstance(statement, Statement) or statement.weight is not None or statement.is_hard or statement.word:
-        raise LogicMPError(f"{text!r} is not a query", "ask for a predicate, an atom or a formula, without a weight")
+        raise LogicMPError(f"{text!r} is not a query", "query a predicate, an atom or a formula, without a weight")
     raw = statement.formula
     while isinstance(raw, Enclosed):
         raw = raw.body
@@ -118,7 +107,7 @@ def _query(text: str, theory: Theory, name: str) -> Query:
 
 
 def _known_constants(node: Any, theory: Theory) -> Any:
-    """Arguments that name a constant become one; a constant that is not known is refused."""
+    """Turn arguments that name a constant into constants; reject constants that the theory does not have."""
     while isinstance(node, Enclosed):
         node = node.body
     if not isinstance(node, Atom):

@@ -1,407 +1,400 @@
-"""Text to statements: what the grammar can see, before names mean anything.
+"""Text to statements, by recursive descent.
 
-Stage: text -> **parse** (statements) -> parse (theory).
+Stage: text -> **parse** (tokens, statements, theory) -> normalize.
 
     "1.5 Smokes(x) => Cancer(x)"   ->   Statement(weight=1.5, formula=Implies(Atom, Atom))
 
-The terms in the formulas have no types yet; declarations are still formulas (`Smokes(person)`).
+The language is Alchemy's .mln with the additions of Tuffy, pracmln and ExpressGNN, and our own multi-class predicates,
+offsets and symmetric predicates. From the strongest: not, ^, v, =>, <=>, quantifier; connectives are left-associative.
+Whether a bare atom is a declaration or a rule is decided later, in resolve.py.
 """
 
 from __future__ import annotations
 
-import contextlib
 import re
-from typing import Any
-
-from lark import Token, Transformer, Tree, UnexpectedCharacters, UnexpectedInput, v_args
-from lark.exceptions import VisitError
-from lark.tree import Meta
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 from ..errors import RuleError, Source, Span
-from .grammar import (
-    WORDS,
-    Defined,
-    Enclosed,
-    Include,
-    Marked,
-    Starred,
-    Statement,
-    collector_paused,
-    constant_name,
-    parser,
-)
-from .plain import read_plain
-from .syntax import And, Atom, Constant, Equal, Exists, Forall, Formula, Iff, Implies, Not, Or, Variable
-from .weights import evaluate_weight
+from . import tokens as t
+from .syntax import And, Atom, Constant, Equal, Exists, Forall, Iff, Implies, Not, Or, Term, Variable, children
+from .tokens import Defined, Enclosed, Include, Marked, Starred, Statement, unexpected
 
-__all__ = ["Defined", "Enclosed", "Include", "Starred", "Statement", "read_statements"]
-
-# brackets and formulas inside each other, before the reader gives up: deeper ones are no formula anybody wrote
+# formulas and brackets inside each other; each takes at most two frames of the stack
 MAX_DEPTH = 160
-# a range such as {1, ..., 20} with more members is a mistake
-MAX_RANGE = 1_000_000
-# a number in a range or an offset with more digits is a mistake
-MAX_DIGITS = 18
 
-_PRAC = re.compile(r"[(,]\s*\+?\?[^\W\d]|(?i:exists?|forall)\s+\?[^\W\d]")
-_STRING_OR_COMMENT = re.compile(r'"(?:[^"\\\n]|\\[^\n])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_BINDING = {"iff": 1, "implies": 2, "or": 3, "and": 4}
+_COMPARISONS = {"in", "not_in", "equal", "unequal"}
 
 
-def is_prac(text: str) -> bool:
-    """Whether variables are written `?x`, as in pracmln's second grammar; then all other names are constants.
-
-    >>> is_prac("state(?t, N)"), is_prac("Cites(paper, paper?)")
-    (True, False)
-    """
-    return bool(_PRAC.search(_STRING_OR_COMMENT.sub(" ", text)))
+def _compiled(pattern: str, spaces: str = t.SPACES_AND_NEWLINES) -> re.Pattern[str]:
+    return re.compile(f"{spaces}(?:{pattern})")
 
 
-@collector_paused()
+# Phrases of tokens. The last group that matches names the phrase. Newlines before a phrase are skipped where no
+# statement can end.
+_TERM = f"{t.QUESTIONED}|{t.INT}|{t.NUMBER}|{t.STRING}"
+_SIDE = rf"(?P<name>{t.NAME})(?P<applied>{t.SPACES}(?:\*{t.SPACES_AND_NEWLINES})?\()?|(?P<term>{_TERM})"
+_start = _compiled("")
+_weight = re.compile(t.WEIGHT)
+_include = re.compile(t.INCLUDE)
+_directive = re.compile(t.DIRECTIVE)
+_declaration = re.compile(rf"(\*)?{t.SPACES_AND_NEWLINES}(?!{t.EXISTS}|{t.FORALL}|{t.NOT})({t.NAME})[ \t\r\f]+"
+                          rf"(?!{'|'.join(t.OPERATORS.values())})({t.NAME})")
+_operand = _compiled(rf"(?P<exists>{t.EXISTS})|(?P<forall>{t.FORALL})|(?P<negated>{t.NOT})|(?P<open>[(\[])|(?P<star>\*)"
+                     f"|{_SIDE}")
+_side = _compiled(_SIDE)
+_operator = _compiled("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in t.OPERATORS.items())
+                      + rf"|(?P<close>[)\]])|(?P<end>(?:(?P<stop>\.){t.SPACES})?\n)|(?P<dot>\.)", t.SPACES)
+_end_of_line = _compiled(r"\n", t.SPACES)
+# every part is optional, so that the match ends where an argument goes wrong
+_argument = _compiled(rf"(\+)?{t.SPACES}(?:({t.NAME}|{_TERM}){t.SPACES}"
+                      rf"(?:({t.NOT}|\?)|([-+]){t.SPACES}({t.INT})?)?{t.SPACES}([,)])?)?")
+_variable = _compiled(rf"({t.NAME}|{t.QUESTIONED})(?:{t.SPACES_AND_NEWLINES}(,))?")
+_item = _compiled(rf"(\.\.\.|{t.INT}|{t.NUMBER}|{t.LABEL}|{t.STRING})(?:{t.SPACES_AND_NEWLINES},)?")
+_opening, _closing, _opening_set, _closing_set = map(_compiled, (r"\(", r"\)", r"\{", r"\}"))
+
+# the tokens that errors list as expected
+_TERMS = ("a name", "a variable", "a number", "a string")
+_OPERANDS = (*_TERMS, "'!'", "'('", "'['")
+_CONNECTIVES = ("'^'", "'v'", "'=>'", "'<=>'")
+_COMPARED = ("'='", "'!='", "'in'")
+
+
+class _Side(NamedTuple):
+    """An atom or a term, before it is known which: `P`, `P(x)`, `P*(x)`, `3`."""
+
+    head: str
+    # None without brackets
+    args: tuple[Any, ...] | None
+    is_starred: bool
+    span: Span
+
+
+@t.collector_paused()
 def read_statements(source: Source, grammar: str = "auto") -> list[Statement | Include]:
-    """Parse a text into statements, or say where and why it cannot be parsed."""
-    _check_readable(source)
-    prac = grammar == "prac" or (grammar == "auto" and is_prac(source.text))
-    text = _join_lines(source.text) + "\n"
-    plain, rest = read_plain(source, text, prac)
-    if plain:
-        # a plain line may turn out to belong to the one before; and an error is worded for the text as it stands
-        with contextlib.suppress(RuleError):
-            return _read_by_grammar(source, rest, prac, plain)
-    return _read_by_grammar(source, text, prac, {})
+    """The statements of a text; an error shows the first place that cannot be read, and why.
 
-
-def _read_by_grammar(source: Source, text: str, prac: bool,
-                     plain: dict[int, list[Statement]]) -> list[Statement | Include]:
-    """The statements of a text in which `#` stands for some that are read already."""
-    try:
-        tree = parser().parse(text)
-    except UnexpectedInput as error:
-        raise _syntax_error(source, error) from None
-    builder = _Builder(source, prac, plain)
-    _check_depth(source, tree)
-    try:
-        return [statement for child in tree.children if isinstance(child, Tree)
-                for statement in builder.transform(child)]
-    except VisitError as error:
-        raise error.orig_exc from None
-
-
-def _join_lines(text: str) -> str:
-    """The same text, character for character, with blanks for the newlines inside brackets and for comments.
-
-    >>> _join_lines("(P(x) // why\\n v Q(x))\\nR(x)")
-    '(P(x)         v Q(x))\\nR(x)'
+    >>> [str(statement.formula) for statement in read_statements(Source("", "P(x) v\\nQ(x)\\nR"))]
+    ['P(x) v Q(x)', 'R']
     """
-    depth = 0
-
-    def blank(found: re.Match[str]) -> str:
-        nonlocal depth
-        part = found[0]
-        if part[0] == "/":
-            return " " * len(part)
-        depth = max(0, depth + {"(": 1, "[": 1, ")": -1, "]": -1}.get(part, 0))
-        return " " if part == "\n" and depth else part
-
-    # closed brackets within a line, with nothing in them to look at, are passed over at once
-    inner = r'(?:\([^\n"/()\[\]]*\)[^\n"/()\[\]]*)+'
-    return re.sub(rf"{_STRING_OR_COMMENT.pattern}|{inner}|[()\[\]\n]", blank, text, flags=re.DOTALL)
+    t.check_readable(source)
+    return _Reader(source, grammar == "prac" or (grammar == "auto" and t.is_prac(source.text))).statements()
 
 
-def _check_readable(source: Source) -> None:
-    for found in re.finditer(r"[\x00-\x08\x0e-\x1f\x7f\ufffd]", source.text):
-        raise RuleError(f"this is not text: character {ord(found[0]):#04x}", Span(source, found.start(), found.end()),
-                        "a theory is a plain text file in UTF-8")
-    if _STRING_OR_COMMENT.sub(" ", source.text).strip() == "":
-        raise RuleError("the theory is empty", Span(source, 0, 0),
-                        "write at least one rule, for example: 1.5 Smokes(x) => Cancer(x)")
+class _Reader:
+    """One method per kind of phrase; each starts at `at` and leaves `at` behind what it has read."""
 
-
-def _check_depth(source: Source, tree: Tree[Token]) -> None:
-    """Nesting that would exhaust the stack is refused before anything walks down into it."""
-    level = [child for child in tree.children if isinstance(child, Tree)]
-    for _ in range(MAX_DEPTH):
-        level = [child for node in level for child in node.children if isinstance(child, Tree)]
-    for node in level:
-        raise RuleError(f"this formula is nested more than {MAX_DEPTH} deep",
-                        Span(source, node.meta.start_pos, node.meta.end_pos), "split the rule")
-
-
-_NAMES = {
-    "NAME": "a name", "LABEL": "a name", "QVAR": "a variable", "INT": "a number", "NUMBER": "a number",
-    "STRING": "a string", "WEIGHT": "a weight", "COMMA": "','", "DOT": "'.'", "_NL": "the end of the line",
-    "LPAR": "'('", "RPAR": "')'", "LBRACE": "'{'", "RBRACE": "'}'", "LSQB": "'['", "RSQB": "']'",
-    "_OR": "'v'", "_AND": "'^'", "NOT": "'!'", "IMPLIES": "'=>'", "IFF": "'<=>'", "_EQ": "'='", "NEQ": "'!='",
-    "_IN": "'in'",
-}
-_CLOSING = {")": "(", "]": "[", "}": "{"}
-
-
-def _syntax_error(source: Source, error: UnexpectedInput) -> RuleError:
-    token = getattr(error, "token", None)
-    # lark puts the end of the text at its last token
-    at_end = token is not None and token.type == "$END"
-    start = len(source.text.rstrip()) if at_end else min(error.pos_in_stream or 0, len(source.text))
-    end = min(start + (len(token) if token is not None and not at_end else 1), len(source.text))
-    got = source.text[start:end]
-    span = Span(source, start, end)
-    if source.text.startswith("/*", start):
-        return RuleError("this comment is never closed", Span(source, start, start + 2), "end it with */")
-    if got == '"':
-        return RuleError("this string is never closed", span, 'end it with " on the same line')
-    unclosed = _unclosed(source, start)
-    if unclosed is not None and got not in _CLOSING:
-        return RuleError(f"bracket {unclosed.text!r} is never closed", unclosed,
-                         f"expected its partner before line {span.line}, column {span.column}")
-    if got in _CLOSING:
-        return RuleError(f"bracket {got!r} closes nothing", span)
-    expected = getattr(error, "allowed" if isinstance(error, UnexpectedCharacters) else "accepts", None)
-    words = sorted({_NAMES[name] for name in expected or () if name in _NAMES})
-    hint = f"expected {', '.join(words[:-1])}{' or ' if len(words) > 1 else ''}{words[-1]}" if words else None
-    shown = "the end of the line" if got in ("\n", "") else repr(got)
-    return RuleError(f"{shown} cannot stand here", span, _special_hint(source, start, got) or hint)
-
-
-def _special_hint(source: Source, start: int, got: str) -> str | None:
-    """What people coming from other engines write that this language does not have."""
-    rest = source.text[start:].split("\n", 1)[0]
-    if re.match(r"[<>]=?(?!>)", rest):
-        return "order comparisons are not supported; compare with = and !=, or use an offset such as label(i+1)"
-    if rest.startswith((":-", ":=")):
-        return "write the rule as an implication: body => head"
-    if rest.startswith(":"):
-        return "weights are numbers; a weight taken from an argument, or a utility, is not supported"
-    if rest.startswith(",") and source.text[:start].rstrip().endswith(")"):
-        return "write '^' for 'and'"
-    return None
-
-
-def _unclosed(source: Source, before: int) -> Span | None:
-    """The innermost bracket open at a place and not closed after it either, comments and strings left out."""
-    text = _STRING_OR_COMMENT.sub(lambda m: " " * len(m[0]), source.text)
-    open_at: list[int] = []
-    for found in re.finditer(r"[()\[\]{}]", text):
-        if found[0] in "([{":
-            open_at.append(found.start())
-        elif open_at and text[open_at[-1]] == _CLOSING[found[0]]:
-            open_at.pop()
-    still_open = [place for place in open_at if place < before]
-    return Span(source, still_open[-1], still_open[-1] + 1) if still_open else None
-
-
-def set_items(items: tuple[Token, ...], span: Span) -> tuple[str, ...]:
-    """The members of `{A, B}` or `{1, ..., 20}`, once each."""
-    names: list[str] = []
-    for i, item in enumerate(items):
-        if item.type != "ELLIPSIS":
-            names.append(constant_name(item))
-            continue
-        before, after = (items[j] if 0 <= j < len(items) else None for j in (i - 1, i + 1))
-        if before is None or after is None or before.type != "INT" or after.type != "INT" \
-                or max(len(before), len(after)) > MAX_DIGITS or int(before) > int(after):
-            raise RuleError("'...' stands between two whole numbers, the smaller one first", span,
-                            "for example {1, ..., 20}")
-        if int(after) - int(before) > MAX_RANGE:
-            raise RuleError(f"this range has {int(after) - int(before) + 1} members (limit {MAX_RANGE})", span)
-        names.extend(map(str, range(int(before) + 1, int(after))))
-    return tuple(dict.fromkeys(names))
-
-
-class _Builder(Transformer[Token, Any]):
-    """One method per line of the grammar."""
-
-    def __init__(self, source: Source, prac: bool, plain: dict[int, list[Statement]]):
-        super().__init__()
+    def __init__(self, source: Source, prac: bool):
         self.source = source
+        self.text = t.join_lines(source.text) + "\n"
         self.prac = prac
-        # statements that are read already, by the place of the `#` that stands for them
-        self._runs = plain
+        self.at = 0
+        # where the statement starts
+        self.first = 0
+        # the token behind the operand just read: a connective, a comparison, a closing bracket or the end
+        self.operator: re.Match[str]
+        self.kind: str | None = None
+        # the partner of the innermost open bracket
+        self.closing = ""
 
-    def _at(self, meta: Meta) -> Span:
-        return Span(self.source, meta.start_pos, meta.end_pos)
+    # statements
 
-    def _token(self, token: Token) -> Span:
-        return Span(self.source, token.start_pos or 0, token.end_pos or 0)
+    def statements(self) -> list[Statement | Include]:
+        found: list[Statement | Include] = []
+        while (start := self.expect(_start).end()) < len(self.text):
+            self.first = start
+            found.append(self.include() if self.text[start] == "#" else self.statement(start))
+        return found
 
-    def _term(self, token: Token, offset: int = 0, per_constant: bool = False, span: Span | None = None) -> Any:
-        span = span or self._token(token)
-        if token.type == "QVAR":
-            return Variable(token[1:], "", offset, per_constant, span)
-        if token.type == "NAME" and not self.prac and not token[0].isupper():
-            return Variable(str(token), "", offset, per_constant, span)
-        if offset or per_constant:
-            raise RuleError(f"{token} is a constant: only a variable can have an offset or '+'", span,
-                            "variables start with a lower-case letter")
-        return Constant(constant_name(token), "", span)
+    def include(self) -> Include:
+        found = _include.match(self.text, self.at)
+        if found is None:
+            other = self.expect(_directive)
+            raise RuleError(f"the directive {other[1]} is not supported", self.span(*other.span()),
+                            'known: #include "file"')
+        self.at = found.end()
+        self.expect(_end_of_line, ["the end of the line"])
+        return Include(found[1][1:-1], self.span(*found.span()))
 
-    def _atom(self, operand: Any, labels: tuple[str, ...] | None = None, span: Span | None = None) -> Atom:
-        head = operand.children[0]
-        span = span or self._at(operand.meta)
-        if head.type != "NAME":
-            raise RuleError(f"{head} is not a predicate", span)
-        if operand.data == "applied_closed":
-            raise RuleError("'*' before the bracket marks a declaration", span, f"write *{head}(...)")
-        return self._named(head, operand.children[-1] if operand.data != "plain" else None, labels, span)
+    def statement(self, start: int) -> Statement:
+        weight = _weight.match(self.text, start)
+        value, weight_span = None, None
+        if weight is not None:
+            self.at = weight.end()
+            weight_span = self.span(start, self.at)
+            value = t.evaluate_weight(weight[0], weight_span)
+        elif (marked := _declaration.match(self.text, start)) is not None:
+            return self.declaration(marked)
+        formula = self.formula(1, 0)
+        if self.kind == "dot":
+            raise self.unexpected(["the end of the line"])
+        if self.kind != "end":
+            raise self.unexpected_operator()
+        is_hard = self.operator["stop"] is not None
+        span = self.span(start, self.operator.end("stop") if is_hard else formula.span.end)
+        if is_hard and weight is not None:
+            raise RuleError("a rule has a weight or a final '.', not both", span,
+                            "remove the weight to make the rule hard, or the '.' to make it soft")
+        if span.end - start > MAX_DEPTH:
+            self.check_depth(formula)
+        return Statement(formula, value, is_hard, span, weight_span)
 
-    def _named(self, name: Token, args: Any, labels: tuple[str, ...] | None, span: Span) -> Atom:
-        if name == "not" or (not args and name.lower() in WORDS):
-            raise RuleError(f"{str(name)!r} is a word of the language and cannot name a predicate", span)
-        return Atom(str(name), args or (), labels, span)
-
-    def _side(self, operand: Any) -> Any:
-        if operand.data != "plain":
-            raise RuleError("functions are not supported", self._at(operand.meta),
-                            "write a predicate with a functional argument, such as motherOf(person, person!)")
-        if operand.children[0] == "not":
-            raise RuleError("'not' is a word of the language and cannot name a variable", self._at(operand.meta))
-        return self._term(operand.children[0])
-
-    # operands stay trees until it is known whether they are atoms or terms
-    def args(self, children: list[Any]) -> tuple[Any, ...]:
-        return tuple(children)
-
-    def argument(self, children: list[Token]) -> Any:
-        return self._term(children[0])
-
-    def marked(self, children: list[Token]) -> Marked:
-        name, mark = children
-        if mark not in "!?":
-            raise RuleError(f"{str(mark)!r} cannot stand here", self._token(mark),
-                            "'!' marks exactly one, '?' at most one")
-        if name.type != "NAME":
-            raise RuleError(f"{name} is not the name of a type", self._token(name))
-        return Marked(constant_name(name), str(mark), self._token(name))
-
-    @v_args(meta=True)
-    def shifted(self, meta: Meta, children: list[Token]) -> Any:
-        name, sign, distance = children
-        if distance.startswith("-") or len(distance) > MAX_DIGITS:
-            raise RuleError("this is not an offset", self._token(distance), "write i+1 or i-1")
-        return self._term(name, int(sign + distance), span=self._at(meta))
-
-    @v_args(meta=True)
-    def per_constant(self, meta: Meta, children: list[Token]) -> Any:
-        return self._term(children[1], per_constant=True, span=self._at(meta))
-
-    @v_args(meta=True)
-    def set(self, meta: Meta, children: list[Token]) -> tuple[str, ...]:
-        return set_items(tuple(children), self._at(meta) if children else Span(self.source, 0, 0))
-
-    def names(self, children: list[Token]) -> tuple[Variable, ...]:
-        for token in children:
-            if token.type == "NAME" and (self.prac or token[0].isupper()):
-                start = "'?' here" if self.prac else "a lower-case letter"
-                raise RuleError(f"{token} is a constant and cannot be quantified", self._token(token),
-                                f"variables start with {start}")
-        return tuple(Variable(token.lstrip("?"), span=self._token(token)) for token in children)
-
-    def atom(self, children: list[Any]) -> Any:
-        operand = children[0]
-        if operand.data == "applied_closed":
-            span = self._at(operand.meta)
-            return Starred(self._named(operand.children[0], operand.children[-1], None, span), span)
-        return self._atom(operand)
-
-    @v_args(meta=True)
-    def starred(self, meta: Meta, children: list[Any]) -> Starred:
-        return Starred(self._atom(children[1]), self._at(meta))
-
-    def _comparison(self, meta: Meta, left: Any, right: Any) -> Formula:
-        # label(i) = B-PER is the same as label(i) in {B-PER}
-        if left.data == "applied" and right.data == "plain":
-            return self._atom(left, (constant_name(right.children[0]),), self._at(meta))
-        one, other = self._side(left), self._side(right)
-        # the variable first: a rule that starts with a number would read as weighted
-        return Equal(other, one, self._at(meta)) if isinstance(one, Constant) else Equal(one, other, self._at(meta))
-
-    @v_args(meta=True)
-    def equal(self, meta: Meta, children: list[Any]) -> Formula:
-        return self._comparison(meta, children[0], children[1])
-
-    @v_args(meta=True)
-    def unequal(self, meta: Meta, children: list[Any]) -> Formula:
-        return Not(self._comparison(meta, children[0], children[2]), self._at(meta))
-
-    @v_args(meta=True)
-    def defined(self, meta: Meta, children: list[Any]) -> Any:
-        operand, items = children
-        if operand.data != "plain" or operand.children[0].type != "NAME":
-            raise RuleError("'=' compares two terms", self._at(meta), "write 'in' before a set of labels")
-        if operand.children[0] == "not":
-            raise RuleError("'not' is a word of the language and cannot name a type", self._at(meta))
-        return Defined(str(operand.children[0]), items, self._at(meta))
-
-    @v_args(meta=True)
-    def member(self, meta: Meta, children: list[Any]) -> Formula:
-        return self._atom(children[0], children[1], self._at(meta))
-
-    @v_args(meta=True)
-    def no_member(self, meta: Meta, children: list[Any]) -> Formula:
-        return Not(self._atom(children[0], children[2], self._at(meta)), self._at(meta))
-
-    @v_args(meta=True)
-    def negated(self, meta: Meta, children: list[Any]) -> Formula:
-        return Not(children[1], self._at(meta))
-
-    @v_args(meta=True)
-    def exists(self, meta: Meta, children: list[Any]) -> Formula:
-        return Exists(children[1], children[2], self._at(meta))
-
-    @v_args(meta=True)
-    def forall(self, meta: Meta, children: list[Any]) -> Formula:
-        return Forall(children[1], children[2], self._at(meta))
-
-    @v_args(meta=True)
-    def parenthesis(self, meta: Meta, children: list[Any]) -> Enclosed:
-        return Enclosed(children[0], "(", self._at(meta))
-
-    @v_args(meta=True)
-    def indivisible(self, meta: Meta, children: list[Any]) -> Enclosed:
-        return Enclosed(children[0], "[", self._at(meta))
-
-    @v_args(meta=True)
-    def conjunction(self, meta: Meta, children: list[Any]) -> Formula:
-        return And(tuple(children), self._at(meta))
-
-    @v_args(meta=True)
-    def disjunction(self, meta: Meta, children: list[Any]) -> Formula:
-        return Or(tuple(children), self._at(meta))
-
-    @v_args(meta=True)
-    def implies(self, meta: Meta, children: list[Any]) -> Formula:
-        return Implies(children[0], children[2], self._at(meta))
-
-    @v_args(meta=True)
-    def iff(self, meta: Meta, children: list[Any]) -> Formula:
-        return Iff(children[0], children[2], self._at(meta))
-
-    # a statement comes as a list, because one `#` can stand for many
-    def include(self, children: list[Token]) -> list[Include]:
-        path = children[0].split(None, 1)[1].strip()
-        return [Include(path[1:-1], self._token(children[0]))]
-
-    def directive(self, children: list[Token]) -> list[Statement]:
-        if children[0].start_pos in self._runs:
-            return self._runs[children[0].start_pos]
-        word = re.match(r"#\w*", children[0])[0]  # type: ignore[index]
-        raise RuleError(f"the directive {word} is not supported", self._token(children[0]), 'known: #include "file"')
-
-    @v_args(meta=True)
-    def rule(self, meta: Meta, children: list[Any]) -> list[Statement]:
-        weight, formula, dot = children
-        if weight is not None and dot is not None:
-            raise RuleError("a rule has a weight or a final '.', not both", self._at(meta),
-                            "take the weight away for a hard rule, or the '.' for a soft one")
-        if weight is None:
-            return [Statement(formula, None, dot is not None, self._at(meta))]
-        span = self._token(weight)
-        return [Statement(formula, evaluate_weight(str(weight), span), False, self._at(meta), span)]
-
-    @v_args(meta=True)
-    def marked_declaration(self, meta: Meta, children: list[Any]) -> list[Statement]:
-        star, word, name, args = children
+    def declaration(self, found: re.Match[str]) -> Statement:
+        """`symmetric Friends(person, person)`, from the bracket on."""
+        star, word, name = found.groups()
+        self.at = found.end()
+        self.expect(_opening, ["'('"])
+        args, end = self.arguments(), self.at
+        self.expect(_end_of_line, ["the end of the line"])
+        span = self.span(found.start(), end)
         if word != "symmetric":
-            raise RuleError(f"{word} {name}(...) is neither a rule nor a declaration", self._at(meta),
+            raise RuleError(f"{word} {name}(...) is neither a rule nor a declaration", span,
                             "write 'symmetric' before a symmetric predicate; functions are not supported, write "
                             "a predicate with a functional argument, such as motherOf(person, person!)")
-        atom = self._named(name, args, None, Span(self.source, name.start_pos, meta.end_pos))
-        return [Statement(atom, None, False, self._at(meta), word=str(word), closed_world=star is not None)]
+        side = _Side(name, args, False, self.span(found.start(3), end))
+        return Statement(self.atom(side, None, side.span), None, False, span, word=word, closed_world=star is not None)
+
+    # formulas, in which Enclosed, Starred and Defined may still occur
+
+    def formula(self, binding: int, depth: int) -> Any:
+        """Operands joined by connectives that bind at least as strongly as `binding`."""
+        left = self.operand(depth)
+        while (strength := _BINDING.get(self.kind or "", 0)) >= binding:
+            kind = self.kind
+            start = left.span.start
+            if kind == "and" or kind == "or":
+                parts = [left]
+                while self.kind == kind:
+                    parts.append(self.operand(depth) if kind == "and" else self.formula(strength + 1, depth + 1))
+                span = self.span(start, parts[-1].span.end)
+                left = And(tuple(parts), span) if kind == "and" else Or(tuple(parts), span)
+            else:
+                right = self.formula(strength + 1, depth + 1)
+                span = self.span(start, right.span.end)
+                left = Implies(left, right, span) if kind == "implies" else Iff(left, right, span)
+        return left
+
+    def operand(self, depth: int) -> Any:
+        found = _operand.match(self.text, self.at)
+        if found is None:
+            raise self.unexpected((*_OPERANDS, "a weight") if self.at == self.first else _OPERANDS)
+        self.at = found.end()
+        kind = found.lastgroup or ""
+        if kind in ("applied", "name", "term"):
+            return self.primary(found)
+        start = found.start(kind)
+        if kind == "star":
+            side = self.side(self.expect(_side, _TERMS))
+            return Starred(self.plain_atom(side, None, side.span), self.span(start, side.span.end))
+        if depth >= MAX_DEPTH:
+            end = self.span(len(self.source.text), len(self.source.text))
+            raise t.unclosed(self.source, end) or _too_deep(self.span(start, start + 1))
+        if kind == "negated":
+            body = self.operand(depth + 1)
+            return Not(body, self.span(start, body.span.end))
+        if kind == "open":
+            outer, self.closing = self.closing, t.PARTNER[self.text[start]]
+            body = self.formula(1, depth + 1)
+            if self.kind != "close" or self.operator["close"] != self.closing:
+                raise self.unexpected_operator()
+            self.closing = outer
+            span = self.span(start, self.at)
+            self.follow()
+            return Enclosed(body, self.text[start], span)
+        variables = self.variables()
+        body = self.formula(1, depth + 1)
+        quantifier = Exists if kind == "exists" else Forall
+        return quantifier(variables, body, self.span(start, body.span.end))
+
+    def variables(self) -> tuple[Variable, ...]:
+        """The variables of a quantifier."""
+        variables = []
+        comma = ","
+        while comma:
+            found = self.expect(_variable, ["a name", "a variable"])
+            name, comma = found.groups()
+            variable = self.term(name, found.start(1), found.end(1))
+            if not isinstance(variable, Variable):
+                start = "'?' here" if self.prac else "a lower-case letter"
+                raise RuleError(f"{name} is a constant and cannot be quantified", variable.span,
+                                f"variables start with {start}")
+            variables.append(variable)
+        return tuple(variables)
+
+    def primary(self, found: re.Match[str]) -> Any:
+        """An atom or a comparison, from its first side on."""
+        left = self.side(found, _COMPARED)
+        kind = self.kind
+        if kind not in _COMPARISONS:
+            atom = self.atom(left, None, left.span)
+            return Starred(atom, left.span) if left.is_starred else atom
+        if kind in ("equal", "unequal"):
+            compared = self.comparison(left)
+        else:
+            self.expect(_opening_set, ["'{'"])
+            labels, span = self.labels(left)
+            compared = self.plain_atom(left, labels, span)
+        return Not(compared, compared.span) if kind in ("not_in", "unequal") else compared
+
+    def comparison(self, left: _Side) -> Any:
+        """`x = y`, `label(i) = B-PER` or `person = {Anna}`, from the right side on."""
+        if self.kind == "equal" and (found := _opening_set.match(self.text, self.at)) is not None:
+            self.at = found.end()
+            items, span = self.labels(left)
+            if left.args is not None or not _is_name(left.head):
+                raise RuleError("'=' compares two terms", span, "write 'in' before a set of labels")
+            if left.head == "not":
+                raise RuleError("'not' is a word of the language and cannot name a type", span)
+            return Defined(left.head, items, span)
+        right = self.side(self.expect(_side, (*_TERMS, "'{'") if self.kind == "equal" else _TERMS))
+        span = self.span(left.span.start, right.span.end)
+        # label(i) = B-PER is the same as label(i) in {B-PER}
+        if left.args is not None and not left.is_starred and right.args is None:
+            return self.atom(left, (t.constant_name(right.head),), span)
+        one, other = self.compared_term(left), self.compared_term(right)
+        # the variable first, because a rule that starts with a number would read as weighted
+        return Equal(other, one, span) if isinstance(one, Constant) else Equal(one, other, span)
+
+    def compared_term(self, side: _Side) -> Term:
+        if side.args is not None:
+            raise RuleError("functions are not supported", side.span,
+                            "write a predicate with a functional argument, such as motherOf(person, person!)")
+        if side.head == "not":
+            raise RuleError("'not' is a word of the language and cannot name a variable", side.span)
+        return self.term(side.head, side.span.start, side.span.end)
+
+    def side(self, found: re.Match[str], more: tuple[str, ...] = ()) -> _Side:
+        """One side of a comparison, and the token behind it; errors expect `more` besides connectives."""
+        kind = found.lastgroup
+        group = "term" if kind == "term" else "name"
+        args = self.arguments() if kind == "applied" else None
+        side = _Side(found[group], args, args is not None and "*" in found["applied"],
+                     self.span(found.start(group), self.at))
+        self.follow((*more, "'('") if kind == "name" else more)
+        return side
+
+    def atom(self, side: _Side, labels: tuple[str, ...] | None, span: Span) -> Atom:
+        name = side.head
+        if not _is_name(name):
+            raise RuleError(f"{name} is not a predicate", span)
+        if name == "not" or (not side.args and name.lower() in t.WORDS):
+            raise RuleError(f"{name!r} is a word of the language and cannot name a predicate", span)
+        return Atom(name, side.args or (), labels, span)
+
+    def plain_atom(self, side: _Side, labels: tuple[str, ...] | None, span: Span) -> Atom:
+        if side.is_starred:
+            raise RuleError("'*' before the bracket marks a declaration", span, f"write *{side.head}(...)")
+        return self.atom(side, labels, span)
+
+    def labels(self, left: _Side) -> tuple[tuple[str, ...], Span]:
+        """The members of the set behind `in {` or `= {`, and the place of the whole comparison."""
+        start, found = self.at - 1, []
+        while (item := _item.match(self.text, self.at)) is not None:
+            found.append(item[1])
+            self.at = item.end()
+        comma = ["','"] if found and self.text[self.at - 1] != "," else []
+        self.expect(_closing_set, ["'}'", "a name", "a number", "a string", *comma])
+        items = t.set_items(found, self.span(start, self.at))
+        span = self.span(left.span.start, self.at)
+        self.follow()
+        return items, span
+
+    def arguments(self) -> tuple[Any, ...]:
+        """The arguments of an atom, from behind the opening bracket to behind the closing one."""
+        found = _closing.match(self.text, self.at)
+        if found is not None:
+            self.at = found.end()
+            return ()
+        args: list[Any] = []
+        end = ","
+        while end == ",":
+            found = self.expect(_argument)
+            plus, name, mark, sign, distance, end = found.groups()
+            first, last = found.span(2)
+            if end is None or (plus and (mark or sign)) or (sign and not distance):
+                raise self.unexpected_in_argument(found, not args)
+            if plus is not None:
+                args.append(self.term(name, found.start(1), last, per_constant=True))
+            elif mark is not None:
+                args.append(self.marked(name, self.span(first, last), mark, found.start(3)))
+            elif sign is not None:
+                if distance[0] == "-" or len(distance) > t.MAX_DIGITS:
+                    raise RuleError("this is not an offset", self.span(*found.span(5)), "write i+1 or i-1")
+                args.append(self.term(name, first, found.end(5), offset=int(sign + distance)))
+            else:
+                args.append(self.term(name, first, last))
+        return tuple(args)
+
+    def marked(self, name: str, span: Span, mark: str, at: int) -> Marked:
+        if mark not in "!?":
+            raise unexpected(self.source, at, (), "'!' marks exactly one, '?' at most one")
+        if not _is_name(name):
+            raise RuleError(f"{name} is not the name of a type", span)
+        return Marked(name, mark, span)
+
+    def unexpected_in_argument(self, found: re.Match[str], is_first: bool) -> RuleError:
+        plus, name, mark, sign, distance, _ = found.groups()
+        if name is None:
+            return self.unexpected((*_TERMS, "')'") if is_first and not plus else _TERMS)
+        if plus and (mark or sign):
+            self.at = found.start(3 if mark else 4)
+        elif sign and not distance:
+            return self.unexpected(["a number"])
+        return self.unexpected(["','", "')'"] if plus or mark or sign else ["','", "')'", "'!'"])
+
+    def term(self, name: str, start: int, end: int, offset: int = 0, per_constant: bool = False) -> Term:
+        span = Span(self.source, start, end)
+        if name[0] == "?":
+            return Variable(name[1:], "", offset, per_constant, span)
+        if not self.prac and not name[0].isupper() and _is_name(name):
+            return Variable(name, "", offset, per_constant, span)
+        if offset or per_constant:
+            raise t.UnexpectedError(f"{name} is a constant: only a variable can have an offset or '+'", span,
+                                    "variables start with a lower-case letter")
+        return Constant(t.constant_name(name), "", span)
+
+    # tokens
+
+    def expect(self, pattern: re.Pattern[str], expected: Iterable[str] = ()) -> re.Match[str]:
+        found = pattern.match(self.text, self.at)
+        if found is None:
+            raise self.unexpected(expected)
+        self.at = found.end()
+        return found
+
+    def follow(self, more: Iterable[str] = ()) -> None:
+        """Read the token behind an operand; errors expect `more` besides connectives."""
+        found = _operator.match(self.text, self.at)
+        if found is None:
+            raise self.unexpected((*self.after_operand(), *more))
+        self.operator, self.kind, self.at = found, found.lastgroup, found.end()
+
+    def after_operand(self) -> list[str]:
+        return [*_CONNECTIVES, *([f"'{self.closing}'"] if self.closing else ["'.'", "the end of the line"])]
+
+    def unexpected(self, expected: Iterable[str]) -> RuleError:
+        return unexpected(self.source, self.at, expected)
+
+    def unexpected_operator(self) -> RuleError:
+        return unexpected(self.source, self.operator.start(), self.after_operand())
+
+    def span(self, start: int, end: int) -> Span:
+        return Span(self.source, start, end)
+
+    def check_depth(self, formula: Any) -> None:
+        """Reject nesting that would exhaust the stack of whoever walks down the formula."""
+        level = [formula]
+        for _ in range(MAX_DEPTH):
+            level = [part for node in level
+                     for part in ((node.body,) if isinstance(node, Enclosed) else children(node))]
+        for node in level:
+            raise _too_deep(node.span)
+
+
+def _is_name(token: str) -> bool:
+    return not (token[0] in '-."?' or token[0].isdecimal())
+
+
+def _too_deep(span: Span) -> RuleError:
+    return RuleError(f"this formula is nested more than {MAX_DEPTH} deep", span, "split the rule")

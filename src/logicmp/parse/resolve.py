@@ -1,32 +1,45 @@
-"""Statements to a checked theory: declarations found, names known, every variable of one type.
+"""Turn statements into a checked theory: find declarations, check names, give every variable one type.
 
 Stage: statements -> **parse** -> normalize.
 
-    Smokes(person)               first bare appearance: a declaration
+    Smokes(person)               the first bare occurrence is a declaration
     1.5 Smokes(x) => Cancer(x)   x is a person, because Smokes(person)
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..errors import RuleError, Span, closest
-from .grammar import Defined, Enclosed, Include, Marked, Starred, Statement, collector_paused
-from .syntax import Atom, Constant, Equal, Exists, Forall, Formula, Not, Term, Variable, children, depth, with_children
+from ..errors import RuleError, Span, closest, similar
+from .syntax import (
+    Atom,
+    Constant,
+    Equal,
+    Exists,
+    Forall,
+    Formula,
+    Not,
+    Term,
+    Variable,
+    children,
+    depth,
+    with_children,
+)
 from .theory import DEFAULT_TYPE, Argument, Predicate, Rule, Theory, Type
+from .tokens import Defined, Enclosed, Include, Marked, Starred, Statement, collector_paused
 
-# *atoms multiply out
+# every atom marked `*` doubles the number of rules
 MAX_STARRED = 8
-# the printed rule has up to three levels of brackets for each of these, and the reader reads no more than 160
+# below the limit of the reader, because printing adds up to two brackets per level
 MAX_DEPTH = 50
 
 
 @dataclass
 class _VariableInfo:
-    """What is known of one variable of one rule while its type is looked for."""
+    """One variable of one rule, while its type is inferred."""
 
     name: str
     type: str = ""
@@ -35,13 +48,13 @@ class _VariableInfo:
 
 @dataclass
 class _Types:
-    """The constants seen so far, by type."""
+    """The constants read so far, by type."""
 
     declared: dict[str, Span | None] = field(default_factory=dict)
     constants: dict[str, dict[str, None]] = field(default_factory=dict)
 
     def use(self, constant: Constant, type_name: str) -> None:
-        """Note that a constant is of a type."""
+        """Add a constant to a type, or raise an error if the type lists its constants."""
         known = self.constants.setdefault(type_name, {})
         if type_name in self.declared and constant.name not in known:
             raise unknown_constant(constant.name, type_name, known, constant.span)
@@ -53,10 +66,14 @@ def unknown_constant(name: str, type_name: str, known: Iterable[str], span: Span
                      closest(name, list(known), "constant"))
 
 
-def unknown_predicate(name: str, declared: Iterable[str], span: Span | None) -> RuleError:
+def unknown_predicate(name: str, declared: Iterable[str], span: Span | None,
+                      missing: Predicate | None = None) -> RuleError:
+    """The error for a predicate without a declaration; the hint is a similar name, else the `missing` declaration."""
     if span is not None:
         span = Span(span.source, span.start, span.start + len(name))
-    return RuleError(f"predicate {name!r} is used but not declared", span, closest(name, list(declared), "predicate"))
+    known = list(declared)
+    hint = closest(name, known, "predicate") if missing is None else similar(name, known) or f"declare it: {missing}"
+    return RuleError(f"predicate {name!r} is used but not declared", span, hint)
 
 
 def wrong_arity(predicate: Predicate, given: int, span: Span | None) -> RuleError:
@@ -67,7 +84,7 @@ def wrong_arity(predicate: Predicate, given: int, span: Span | None) -> RuleErro
 
 @collector_paused()
 def resolve(statements: Iterable[Statement | Include]) -> Theory:
-    """Check the statements of all files together and build the theory."""
+    """Check the statements of all files together and return the theory."""
     types = _Types()
     predicates: dict[str, Predicate] = {}
     rest: list[Statement] = []
@@ -81,7 +98,8 @@ def resolve(statements: Iterable[Statement | Include]) -> Theory:
             rest.append(statement)
     if not predicates:
         for statement in rest:
-            _declare_default(_plain(statement.formula), predicates)
+            for atom in _atoms(statement.formula):
+                _declare_default(atom, predicates)
     for predicate in predicates.values():
         for argument in predicate.arguments:
             types.constants.setdefault(argument.type, {})
@@ -99,6 +117,15 @@ def _plain(formula: Any) -> Any:
     return formula
 
 
+def _atoms(formula: Any) -> Iterator[Atom]:
+    """The atoms of a formula before it is resolved, from left to right."""
+    formula = _plain(formula)
+    if isinstance(formula, (Atom, Starred)):
+        yield formula.atom if isinstance(formula, Starred) else formula
+    for child in children(formula):
+        yield from _atoms(child)
+
+
 # declarations
 
 
@@ -110,12 +137,12 @@ def _declare_type(statement: Statement, types: _Types) -> None:
     known.update(dict.fromkeys(defined.items))
     if not known:
         raise RuleError(f"type {defined.name!r} is declared without constants", defined.span,
-                        "every type needs one constant")
+                        "list at least one constant")
     types.declared[defined.name] = defined.span
 
 
 def _declaration(statement: Statement, predicates: dict[str, Predicate]) -> Predicate | None:
-    """The predicate that a bare atom declares, if it does: the first bare appearance is the declaration."""
+    """The predicate that a statement declares, or None for a rule: the first bare atom is the declaration."""
     if statement.weight is not None or statement.is_hard:
         return None
     atom, starred = statement.formula, statement.closed_world
@@ -152,7 +179,7 @@ def _names_type(arg: Any) -> bool:
 def _check_declaration(predicate: Predicate) -> None:
     marks = {argument.mark for argument in predicate.arguments} - {""}
     if len(marks) > 1:
-        raise RuleError("'!' and '?' cannot stand in one predicate", predicate.span)
+        raise RuleError("a predicate cannot have both '!' and '?'", predicate.span)
     if predicate.symmetric and (len(predicate.arguments) != 2 or len(set(predicate.types)) != 1 or marks):
         raise RuleError("a symmetric predicate has two plain arguments of one type", predicate.span,
                         "for example: symmetric Friends(person, person)")
@@ -162,19 +189,14 @@ def _check_declaration(predicate: Predicate) -> None:
         raise RuleError("a multi-class predicate has at least two labels", predicate.span)
 
 
-def _declare_default(formula: Any, predicates: dict[str, Predicate]) -> None:
-    """A theory without declarations: every predicate is over one default type."""
-    formula = formula.atom if isinstance(formula, Starred) else formula
-    if isinstance(formula, Atom):
-        if formula.labels is not None:
-            types = ", ".join(["token"] * len(formula.args))
-            raise RuleError(f"the labels of {formula.predicate!r} are not known", formula.span,
-                            f"declare them: {formula.predicate}({types}) in {{A, B, C}}")
-        predicates.setdefault(formula.predicate, Predicate(
-            formula.predicate, (Argument(DEFAULT_TYPE),) * len(formula.args), span=formula.span))
-    elif not isinstance(formula, Defined):
-        for child in children(formula):
-            _declare_default(_plain(child), predicates)
+def _declare_default(atom: Atom, predicates: dict[str, Predicate]) -> None:
+    """Declare the predicate of a theory without declarations: all its arguments have the default type."""
+    if atom.labels is not None:
+        types = ", ".join(["token"] * len(atom.args))
+        raise RuleError(f"the labels of {atom.predicate!r} are not known", atom.span,
+                        f"declare them: {atom.predicate}({types}) in {{A, B, C}}")
+    predicates.setdefault(atom.predicate, Predicate(
+        atom.predicate, (Argument(DEFAULT_TYPE),) * len(atom.args), span=atom.span))
 
 
 # rules
@@ -197,9 +219,9 @@ def _rules(statement: Statement, predicates: dict[str, Predicate], types: _Types
 
 
 def resolve_formula(raw: Any, theory: Theory) -> Formula:
-    """Check one formula against a theory, all of whose predicates and constants are known already."""
+    """Check one formula against a theory; new predicates and constants are errors."""
     if _count_starred(raw):
-        raise RuleError("'*' can stand only before an atom of a rule", raw.span)
+        raise RuleError("'*' is allowed only before an atom of a rule", raw.span)
     known = {t.name: dict.fromkeys(t.constants) for t in theory.types}
     return _Checker(dict(theory.predicate), _Types(dict.fromkeys(known), known), ()).check(raw)
 
@@ -212,34 +234,36 @@ def _count_starred(formula: Any) -> int:
 
 
 class _Checker:
-    """Resolve one rule: bind variables to their quantifiers, give them types, check every atom."""
+    """Resolve one rule: bind variables to quantifiers, infer their types, check every atom."""
 
     def __init__(self, predicates: dict[str, Predicate], types: _Types, signs: tuple[bool, ...]):
         self.predicates = predicates
         self.types = types
         self.signs = list(signs)
         self.free: dict[str, _VariableInfo] = {}
-        # which variable each occurrence means, by identity; two variables of one name can stand in one rule
+        # the variable of each occurrence, by identity, because a rule can have two variables of one name
         self.meaning: dict[int, _VariableInfo] = {}
         self.equalities: list[Equal] = []
         self.bound: list[_VariableInfo] = []
+        self.raw: Any = None
 
     def check(self, raw: Any) -> Formula:
+        self.raw = raw
         self._bind(raw, {})
         self._type_equalities()
         for info in (*self.free.values(), *self.bound):
             if not info.type:
-                raise RuleError(f"variable {info.name!r} has no type", info.span, "use it in an atom, or take it away")
+                raise RuleError(f"variable {info.name!r} has no type", info.span, "use it in an atom, or remove it")
         self._rename()
         return self._finish(raw)
 
     def _bind(self, raw: Any, scope: dict[str, _VariableInfo]) -> None:
-        """Check atoms and note what every variable occurrence means."""
+        """Check atoms, and find the variable of every occurrence."""
         raw = _plain(raw)
         if isinstance(raw, Atom):
             self._bind_atom(raw, scope)
         elif isinstance(raw, Defined):
-            raise RuleError("a declaration cannot stand inside a rule", raw.span)
+            raise RuleError("a declaration cannot be part of a rule", raw.span)
         elif isinstance(raw, Starred):
             self._bind_atom(raw.atom, scope)
         elif isinstance(raw, Equal):
@@ -260,14 +284,14 @@ class _Checker:
     def _bind_atom(self, raw: Atom, scope: dict[str, _VariableInfo]) -> None:
         predicate = self.predicates.get(raw.predicate)
         if predicate is None:
-            raise unknown_predicate(raw.predicate, self.predicates, raw.span)
+            raise unknown_predicate(raw.predicate, self.predicates, raw.span, self._missing(raw))
         if len(raw.args) != len(predicate.arguments):
             raise wrong_arity(predicate, len(raw.args), raw.span)
         if (raw.labels is None) != (predicate.labels is None):
             raise RuleError(
                 f"{predicate.name} is {'not ' if predicate.labels is None else ''}multi-class", raw.span,
                 f"it is declared as {predicate}" if predicate.labels is None
-                else f"say which labels: {predicate.name}(...) in {{{predicate.labels[0]}}}")
+                else f"name the labels: {predicate.name}(...) in {{{predicate.labels[0]}}}")
         for label in raw.labels or ():
             if label not in (predicate.labels or ()):
                 raise RuleError(f"{label!r} is not a label of {predicate.name}", raw.span,
@@ -280,7 +304,15 @@ class _Checker:
             elif isinstance(arg, Constant):
                 self.types.use(arg, argument.type)
             else:
-                raise RuleError(f"'{arg.name}{arg.mark}' can stand only in a declaration", arg.span)
+                raise RuleError(f"'{arg.name}{arg.mark}' is allowed only in a declaration", arg.span)
+
+    def _missing(self, atom: Atom) -> Predicate:
+        """The declaration to add for an undeclared atom, with types from the other atoms of the rule."""
+        types = {arg.name: type_name for other in _atoms(self.raw) if other.predicate in self.predicates
+                 for arg, type_name in zip(other.args, self.predicates[other.predicate].types, strict=False)}
+        arguments = tuple(Argument(types.get(arg.name, DEFAULT_TYPE)) for arg in atom.args)
+        labels = (*atom.labels, "Other") if atom.labels is not None and len(atom.labels) < 2 else atom.labels
+        return Predicate(atom.predicate, arguments, labels)
 
     def _occurrence(self, variable: Variable, type_name: str, scope: dict[str, _VariableInfo]) -> None:
         info = scope.get(variable.name)
@@ -304,7 +336,7 @@ class _Checker:
             info.type, info.span = type_name, span
 
     def _type_equalities(self) -> None:
-        """`x = y` passes the type of one side to the other, through chains of equalities too."""
+        """Give both sides of `x = y` the same type, also through chains of equalities."""
         for _ in range(len(self.equalities)):
             for equal in self.equalities:
                 for one, other in ((equal.left, equal.right), (equal.right, equal.left)):
@@ -313,16 +345,16 @@ class _Checker:
         for equal in self.equalities:
             if isinstance(equal.left, Constant) and isinstance(equal.right, Constant):
                 raise RuleError("both sides of this equality are constants", equal.span,
-                                "two names are two constants: it is true or false already")
+                                "different names are different constants, so this is always true or always false")
 
     def _rename(self) -> None:
-        """Give names that read back as variables: pracmln's ?X becomes x, unless x is taken."""
+        """Give variables names that read back as variables: pracmln's ?X becomes x, unless x is taken."""
         infos = (*self.free.values(), *self.bound)
         taken = {info.name for info in infos}
         renamed: dict[str, str] = {}
         for name in sorted(name for name in taken if name[0].isupper()):
             new = name[0].lower() + name[1:]
-            # some letters have no small form that can start a name
+            # some letters have no lower case that can start a name
             new = new if len(new) == len(name) and not new[0].isupper() else f"_{name}"
             while new in taken:
                 new += "_"
@@ -332,7 +364,7 @@ class _Checker:
             info.name = renamed.get(info.name, info.name)
 
     def _finish(self, raw: Any) -> Formula:
-        """The formula with types and final names, without brackets, and with signs for `*`."""
+        """The formula with types, final names and signs for `*`, without brackets."""
         raw = _plain(raw)
         if isinstance(raw, Atom):
             predicate = self.predicates[raw.predicate]

@@ -1,10 +1,10 @@
-"""The syntax tree of a formula; every node knows where it was written.
+"""The syntax tree of a formula; every node has the span it was read from.
 
 Stage: **parse** -> normalize.  Paper: Appendix "Terminology".
 
     Smokes(x) ^ Friends(x,y) => Smokes(y)      Implies(And((Atom, Atom)), Atom)
 
-Spans do not count in comparisons: two formulas are equal if they say the same.
+Comparisons ignore spans: equal formulas may come from different places.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PLAIN_LABEL = re.compile(r"[A-Za-z_][\w']*(?:-[\w']+)*|-?\d+(?:\.\d+)?")
 
 
 def quoted(name: str, plain: re.Pattern[str] = PLAIN_CONSTANT) -> str:
-    """A constant as it must be written to be read back.
+    """A constant in the spelling that reads back as itself, in quotes if needed.
 
     >>> quoted("Anna"), quoted("the")
     ('Anna', '"the"')
@@ -33,7 +33,7 @@ def quoted(name: str, plain: re.Pattern[str] = PLAIN_CONSTANT) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """`x`, `+x` (one weight per constant) or `i+1` (the next one in an ordered type)."""
+    """`x`, `+x` (one weight per constant) or `i+1` (the next constant of an ordered type)."""
 
     name: str
     type: str = ""
@@ -166,7 +166,7 @@ def _operand(formula: Formula, at_least: int) -> str:
     return str(formula) if _BINDING[type(formula)] >= at_least else f"({formula})"
 
 
-# a table, because every stage asks this of every formula
+# a table, because every stage calls this for every formula
 _CHILDREN: dict[type, Callable[[Any], tuple[Formula, ...]]] = {
     And: lambda node: node.parts,
     Or: lambda node: node.parts,
@@ -185,12 +185,12 @@ def children(formula: Formula) -> tuple[Formula, ...]:
 
 
 def depth(formula: Formula) -> int:
-    """How many formulas stand inside each other; an atom alone is 1."""
+    """How many formulas are nested inside each other; 1 for an atom."""
     return 1 + max(map(depth, children(formula)), default=0)
 
 
 def with_children(node: Formula, parts: Sequence[Formula]) -> Formula:
-    """The same node over other formulas, given in the order of `children`."""
+    """The same node with other children, in the order of `children`."""
     # constructors, because `replace` is several times slower
     if isinstance(node, (And, Or)):
         return type(node)(tuple(parts), node.span)
@@ -215,7 +215,7 @@ def terms(leaf: Atom | Equal) -> tuple[Term, ...]:
 
 
 def free_variables(formula: Formula) -> dict[str, str]:
-    """Free variables and their types, in the order of their first appearance.
+    """Free variables and their types, in the order in which they first occur.
 
     >>> x, y = Variable("x", "person"), Variable("y", "person")
     >>> free_variables(Exists((y,), Atom("Friends", (x, y))))
@@ -238,30 +238,41 @@ def free_variables(formula: Formula) -> dict[str, str]:
     return found
 
 
-def put_constants(node: Formula, chosen: Mapping[str, int], constants: Mapping[str, Sequence[str]]) -> Formula:
-    """The formula with constants for free variables, each given by its place in its type; no `+` is left.
+def map_terms(formula: Formula, change: Callable[[Variable], Term], bound: frozenset[str] = frozenset()) -> Formula:
+    """The formula with every free variable replaced by what `change` returns for it.
+
+    >>> x, y = Variable("x"), Variable("y")
+    >>> print(map_terms(Or((Atom("P", (x,)), Exists((x,), Atom("Q", (x, y))))), lambda v: Constant(v.name.upper())))
+    P(X) v (EXIST x (Q(x, Y)))
+    """
+    def term(t: Term) -> Term:
+        return change(t) if isinstance(t, Variable) and t.name not in bound else t
+
+    if isinstance(formula, Atom):
+        return Atom(formula.predicate, tuple([term(t) for t in formula.args]), formula.labels, formula.span)
+    if isinstance(formula, Equal):
+        return Equal(term(formula.left), term(formula.right), formula.span)
+    if isinstance(formula, (Exists, Forall)):
+        bound |= {v.name for v in formula.variables}
+    return with_children(formula, [map_terms(child, change, bound) for child in children(formula)])
+
+
+def put_constants(formula: Formula, chosen: Mapping[str, int], constants: Mapping[str, Sequence[str]]) -> Formula:
+    """Replace free variables by constants, given by their positions in their types, and remove every `+`.
 
     >>> x, y = Variable("x", "person"), Variable("y", "person")
     >>> print(put_constants(Atom("Friends", (x, y)), {"x": 1}, {"person": ["Anna", "Bob"]}))
     Friends(Bob, y)
 
     Raises:
-        IndexError: an offset leads out of the type.
+        IndexError: an offset leads outside the type.
     """
-    def term(t: Term) -> Term:
-        if not isinstance(t, Variable) or t.name not in chosen:
-            return replace(t, per_constant=False) if isinstance(t, Variable) else t
-        place = chosen[t.name] + t.offset
+    def put(variable: Variable) -> Term:
+        if variable.name not in chosen:
+            return replace(variable, per_constant=False)
+        place = chosen[variable.name] + variable.offset
         if place < 0:
             raise IndexError(place)
-        return Constant(constants[t.type][place], t.type)
+        return Constant(constants[variable.type][place], variable.type)
 
-    if isinstance(node, Atom):
-        return replace(node, args=tuple(map(term, node.args)))
-    if isinstance(node, Equal):
-        return replace(node, left=term(node.left), right=term(node.right))
-    if isinstance(node, (Exists, Forall)):
-        # a quantified variable hides a free one of its name
-        hidden = {v.name for v in node.variables}
-        chosen = {name: place for name, place in chosen.items() if name not in hidden}
-    return with_children(node, [put_constants(child, chosen, constants) for child in children(node)])
+    return map_terms(formula, put)

@@ -1,4 +1,4 @@
-"""What a text says once it is checked: types, predicates, rules.
+"""A checked theory: types, predicates and rules.
 
 Stage: **parse** -> normalize.  Paper: Section 2, the knowledge base {E, R, O} and the formulas F.
 
@@ -6,14 +6,13 @@ Stage: **parse** -> normalize.  Paper: Section 2, the knowledge base {E, R, O} a
     Smokes(person)
     1.5 Smokes(x) ^ Friends(x, y) => Smokes(y)
 
-A theory is text first: `str(theory)` parses to an equal theory.
+`str(theory)` is text that parses to an equal theory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 from ..errors import LogicMPError, Span
 from .syntax import PLAIN_LABEL, Atom, Formula, Variable, atoms, free_variables, quoted, terms
@@ -24,7 +23,7 @@ DEFAULT_TYPE = "thing"
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A sort of constants; closed if its constants were listed, otherwise facts may add to it."""
+    """A set of constants; closed if the theory lists them, otherwise facts may add more."""
 
     name: str
     constants: tuple[str, ...] = ()
@@ -53,7 +52,7 @@ class Predicate:
     arguments: tuple[Argument, ...] = ()
     # the values of a multi-class predicate
     labels: tuple[str, ...] | None = None
-    # whatever is not listed as a fact is false
+    # atoms without a fact are false
     closed_world: bool = False
     symmetric: bool = False
     span: Span | None = field(default=None, compare=False, repr=False)
@@ -64,12 +63,12 @@ class Predicate:
 
     @property
     def functional(self) -> tuple[int, ...]:
-        """The positions marked `!` or `?`: together they are the value of one categorical variable."""
+        """The positions marked `!` or `?`; together they hold the value of one categorical variable."""
         return tuple(i for i, argument in enumerate(self.arguments) if argument.mark)
 
     @property
     def may_be_none(self) -> bool:
-        """Whether the categorical variable may have no value at all (`?`)."""
+        """Whether the categorical variable may have no value (`?`)."""
         return any(argument.mark == "?" for argument in self.arguments)
 
     @property
@@ -85,7 +84,7 @@ class Predicate:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A formula with its weight: a number, none yet (to be learned, 1 in the layer), or hard."""
+    """A formula with a weight, without one (to be learned; 1 in the layer), or hard."""
 
     formula: Formula
     weight: float | None = None
@@ -96,7 +95,7 @@ class Rule:
 
     @property
     def variables(self) -> dict[str, str]:
-        """The universally quantified variables and their types."""
+        """The free variables, which the rule quantifies universally, and their types."""
         return free_variables(self.formula)
 
     @property
@@ -111,7 +110,7 @@ class Rule:
         if self.is_hard:
             return f"{formula}."
         if self.weight is None:
-            # a bare atom would read as a declaration
+            # brackets, because a bare atom would read as a declaration
             return f"({formula})" if isinstance(self.formula, Atom) and not self.indivisible else formula
         return f"{number(self.weight)} {formula}"
 
@@ -128,23 +127,32 @@ def number(value: float) -> str:
 
 @dataclass(frozen=True)
 class Theory:
-    """Types, predicates and rules, checked: every name is declared, every variable has one type."""
+    """Types, predicates and rules; every name is declared and every variable has one type.
+
+    Attributes:
+        types: every type with its constants.
+        predicates: every predicate with the types of its arguments.
+        rules: the rules in the order of the text.
+    """
 
     types: tuple[Type, ...] = ()
     predicates: tuple[Predicate, ...] = ()
     rules: tuple[Rule, ...] = ()
 
-    @cached_property
-    def type(self) -> Mapping[str, Type]:
-        return {t.name: t for t in self.types}
+    # types and predicates by name, and the position of each constant in its type; plain dicts, made at once, because
+    # torch.compile cannot trace the lock of a cached property
+    type: Mapping[str, Type] = field(init=False, compare=False, repr=False)
+    predicate: Mapping[str, Predicate] = field(init=False, compare=False, repr=False)
+    _index: Mapping[str, Mapping[str, int]] = field(init=False, compare=False, repr=False)
 
-    @cached_property
-    def predicate(self) -> Mapping[str, Predicate]:
-        return {p.name: p for p in self.predicates}
-
-    @cached_property
-    def _index(self) -> Mapping[str, Mapping[str, int]]:
-        return {t.name: {c: i for i, c in enumerate(t.constants)} for t in self.types}
+    def __post_init__(self) -> None:
+        tables = {
+            "type": {t.name: t for t in self.types},
+            "predicate": {p.name: p for p in self.predicates},
+            "_index": {t.name: {c: i for i, c in enumerate(t.constants)} for t in self.types},
+        }
+        for name, table in tables.items():
+            object.__setattr__(self, name, table)
 
     def index(self, type_name: str, constant: str) -> int:
         """The position of a constant in its type, which is its index in every tensor."""
@@ -155,16 +163,16 @@ class Theory:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """How many constants of each type are known so far."""
+        """The number of constants of each type so far."""
         return {t.name: len(t.constants) for t in self.types}
 
     def with_constants(self, more: Mapping[str, tuple[str, ...]]) -> Theory:
-        """The same theory with further constants, new ones last."""
+        """The same theory with more constants; new ones come last."""
         return replace(self, types=tuple(
             replace(t, constants=tuple(dict.fromkeys((*t.constants, *more.get(t.name, ()))))) for t in self.types))
 
     def with_sizes(self, sizes: Mapping[str, int]) -> dict[str, int]:
-        """The size of each type: what is given, else the number of known constants; checked against each other."""
+        """The size of each type: the given one, else the number of its constants; contradictions are errors."""
         unknown = set(sizes) - set(self.type)
         if unknown:
             raise LogicMPError(f"sizes names the type {sorted(unknown)[0]!r}, which the theory does not have",

@@ -1,1 +1,1 @@
-"""Products and sizes to a plan of contractions.  Room: normalize -> **plan** -> execute."""
+"""Cubes and sizes to a plan of contractions.  Room: normalize -> **plan** -> execute."""

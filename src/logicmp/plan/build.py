@@ -1,20 +1,16 @@
-"""Turn each cube into contractions, and every message into an adjoint.
+"""Up: turn each cube into contractions, so that each rule has its expected number of violations.
 
-Stage: normalize -> **plan** -> execute.  Paper: Section 3.2, Eq. 4-5; ARCHITECTURE section 1.
+Room: normalize -> **plan** -> execute.  Paper: Section 3.2, Eq. 4-5.
 
     Smokes(x) ^ Friends(x,y) => Smokes(y)      violated by  S(x) F(x,y) !S(y)
-    einsum "a,ab,b->"                          three messages from one walk up and one down
-
-V is multilinear, so its derivative with respect to an atom is the sum of that atom's grounding messages. The walk down
-is reverse-mode differentiation, done here on the plan: what it needs is again contractions of the same values, and many
-of them exist already.
+    einsum "a,ab,b->"                          one count from one walk up; `adjoint.py` walks down for the messages
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from ..errors import CostError
@@ -37,28 +33,13 @@ from ..normalize.cubes import Term as CubeTerm
 from ..normalize.meet import apply, split_difference, unify
 from ..parse.syntax import Atom, atoms
 from ..parse.theory import Theory
-from .steps import (
-    At,
-    Axis,
-    Combine,
-    Compare,
-    Contract,
-    Message,
-    Multiply,
-    Others,
-    Plan,
-    Read,
-    RulePlan,
-    Scaled,
-    Weigh,
-    inputs,
-    quantity,
-)
-from .values import LETTERS, Operand, Values
+from .adjoint import walk_down
+from .steps import At, Axis, Combine, Compare, Multiply, Plan, Read, RulePlan, Scaled, Step, Weigh, inputs, quantity
+from .values import Operand, Values
 
-# elements of the largest value a plan may make; 2^30 of them are 4 GiB in float32
+# elements of the largest value that a plan may compute; 2^30 elements are 4 GiB in float32
 MAX_ELEMENTS = 2**30
-MAX_PIECES = 4096
+MAX_SLICES = 4096
 
 
 def build_plan(form: NormalForm, sizes: Mapping[str, int] | None = None, observed: Collection[str] = (),
@@ -82,16 +63,17 @@ def build_plan(form: NormalForm, sizes: Mapping[str, int] | None = None, observe
     <BLANKLINE>
 
     Args:
+        form: the rules as cubes, from `normalize_theory`.
         sizes: the number of constants of each type, where the theory does not list them all.
-        observed: predicates that are evidence: what depends on nothing else is computed once.
-        max_elements: refuse, or cut into pieces, a value with more elements than this.
+        observed: predicates that are evidence; values that depend only on them are computed once.
+        max_elements: slice a value with more elements than this, or reject the rule that needs it.
     """
     return _Builder(form, form.theory.with_sizes(sizes or {}), observed, max_elements).plan()
 
 
 @dataclass
 class _Root:
-    """One term of a rule's violation count, with the seed from which its derivatives start."""
+    """One term of a rule's violation count, with the weights from which its derivatives start."""
 
     value: Operand | None
     coefficient: float
@@ -105,7 +87,7 @@ class _Builder:
         self.form = form
         self.sizes = sizes
         self.observed = frozenset(observed)
-        # what is no bigger than a predicate itself is never too big: its message has that size
+        # a value as large as a predicate is never too large: the predicate's message has that size
         predicates = [math.prod(sizes[t] for t in p.types) for p in form.theory.predicates]
         self.max_elements = max(max_elements, *predicates, 1)
         self.values = Values(sizes, self.observed, {p.name for p in form.theory.predicates if p.symmetric})
@@ -124,39 +106,38 @@ class _Builder:
                 if root.value is not None:
                     seeds.setdefault(root.value[0], []).append(self._seed(root))
             rules.append(self._rule_plan(normal, counts, roots, tuple(range(before, len(self.values.steps)))))
-        messages = self._walk_down(seeds)
+        messages = walk_down(self.values, seeds)
         steps = self.values.steps
-        used = [m.term.value for m in messages if m.term.value is not None]
-        counted = [t.value for rule in rules for t in (*rule.counts, *(rule.energies or ())) if t.value is not None]
+        counted = (term for rule in rules for term in (*rule.counts, *(rule.energies or ())))
         return Plan(
             tuple(steps), tuple(messages), tuple(rules),
             frozenset(v for v in range(len(steps)) if not self.values.live[v]),
-            self._needed(used), self._needed(counted), tuple(sorted(self.sizes.items())), self._is_sized())
+            self._needed(m.term for m in messages), self._needed(counted), tuple(sorted(self.sizes.items())),
+            self._is_sized())
 
     def _is_sized(self) -> bool:
         return (self.form.is_sized or any(cube.needs for rule in self.form.rules for _, cube in rule.terms)
                 or any(axis.stop is not None for step in self.values.steps for axis in step.axes))
 
-    def _needed(self, values: list[int]) -> tuple[int, ...]:
-        """What has to be computed for some values: the rest is dropped."""
+    def _needed(self, terms: Iterable[Scaled | None]) -> tuple[int, ...]:
+        """Return the values to compute for some terms; the plan drops all others."""
         needed: set[int] = set()
-        todo = list(values)
+        todo = [term.value for term in terms if term is not None and term.value is not None]
         while todo:
             value = todo.pop()
             if value not in needed:
                 needed.add(value)
                 todo += inputs(self.values.steps[value])
-        for value in needed:
-            elements = math.prod(self.values.size(axis) for axis in self.values.steps[value].axes)
-            if elements > self.max_elements and not isinstance(self.values.steps[value], Read):
-                raise self._too_big(elements)
         return tuple(sorted(needed))
 
-    def _too_big(self, elements: float) -> CostError:
+    def _elements(self, value: int) -> int:
+        return math.prod(self.values.size(axis) for axis in self.values.steps[value].axes)
+
+    def _too_large(self, elements: float) -> CostError:
         rule = self.form.rules[self.rule].rule
         return CostError(f"this rule needs a value of {quantity(elements)} elements, {quantity(4 * elements)}B in "
                          f"float32 (limit {quantity(self.max_elements)} elements)", rule.span,
-                         "split the rule so that fewer variables are in play at once, or raise max_elements")
+                         "split the rule into rules with fewer variables each, or raise max_elements")
 
     def _rule_plan(self, normal: NormalRule, counts: list[Scaled], roots: list[_Root],
                    values: tuple[int, ...]) -> RulePlan:
@@ -174,33 +155,38 @@ class _Builder:
     # up: cubes to values
 
     def _roots(self, coefficient: float, cube: Cube) -> list[_Root]:
-        """The sum of a cube, in pieces if a value on the way to it would be too big otherwise."""
+        """Return the sum of a cube, as one root, or as one for each slice if a value would be too large otherwise."""
         whole = {v.name: _axis(v) for v in cube.variables}
         if any(self.values.size(axis) == 0 for axis in whole.values()):
             return []
-        before = len(self.values.steps)
-        root = self._root(coefficient, cube, whole)
-        worst = max(range(before, len(self.values.steps)), key=self._made_elements, default=None)
-        if worst is None or self._made_elements(worst) <= self.max_elements:
-            return [root]
-        # nothing needs what was made so far: it will be dropped
-        return [self._root(coefficient, cube, piece) for piece in self._pieces(whole, worst)]
+        roots = [self._root(coefficient, cube, whole)]
+        # the weights are as large as the user's tensor, with or without slices
+        worst = self._largest(roots[0], (Read, Weigh))
+        if worst is not None and self._elements(worst) > self.max_elements:
+            # the values made so far are no longer needed, and dropped
+            roots = [self._root(coefficient, cube, ranges) for ranges in self._slices(whole, worst)]
+        for root in roots:
+            # no value of the walk down is larger than the value it is the gradient of: a root that fits is enough
+            worst = self._largest(root, (Read,))
+            if worst is not None and self._elements(worst) > self.max_elements:
+                raise self._too_large(self._elements(worst))
+        return roots
 
-    def _made_elements(self, value: int) -> int:
-        step = self.values.steps[value]
-        if isinstance(step, (Read, Weigh)):
-            return 0
-        return math.prod(self.values.size(axis) for axis in step.axes)
+    def _largest(self, root: _Root, without: tuple[type[Step], ...]) -> int | None:
+        """Return the largest value that a root needs, earlier rules' values included."""
+        value = None if root.value is None else Scaled(root.value[0])
+        made = (v for v in self._needed([value, root.weights]) if not isinstance(self.values.steps[v], without))
+        return max(made, key=self._elements, default=None)
 
-    def _pieces(self, whole: dict[str, Axis], value: int) -> list[dict[str, Axis]]:
-        """The ranges of a cube's variables with the longest index of a value cut, so that the value fits."""
+    def _slices(self, whole: dict[str, Axis], value: int) -> list[dict[str, Axis]]:
+        """Return the ranges of a cube's variables, the longest index of a value sliced so that the value fits."""
         axes = self.values.steps[value].axes
         able = [name for name, axis in whole.items() if axis in axes]
         name = max(able, key=lambda n: self.values.size(whole[n]), default=None)
         size = 1 if name is None else self.values.size(whole[name])
-        step = size * self.max_elements // self._made_elements(value)
-        if name is None or step == 0 or size / step > MAX_PIECES:
-            raise self._too_big(self._made_elements(value) / size)
+        step = size * self.max_elements // self._elements(value)
+        if name is None or step == 0 or size / step > MAX_SLICES:
+            raise self._too_large(self._elements(value) / size)
         return [{**whole, name: replace(whole[name], start=start, stop=min(start + step, size))}
                 for start in range(0, size, step)]
 
@@ -214,7 +200,7 @@ class _Builder:
 
     def _weights_along(self, weigh: Operand, value: Operand | None, ranges: Mapping[str, Axis],
                        used: set[str]) -> Scaled:
-        """The weights along the axes that the value has; summed over variables that stand in no literal."""
+        """The weights along the axes that the value has; summed over variables that are in no literal."""
         letters = () if value is None else value[1]
         summed = self.values.contract([weigh], letters)
         assert summed is not None
@@ -227,7 +213,7 @@ class _Builder:
         loose: list[Same | Differ] = []
         for factor in cube.factors:
             if isinstance(factor, Differ) and (able := hosts(cube, factor)):
-                # on all literals of one predicate, though one would do: they are then more often the same value
+                # on all literals of one predicate, though one is enough: they are then more often the same value
                 for k, other in enumerate(cube.factors):
                     if other in able and isinstance(other, Literal) and other.predicate == able[0].predicate:
                         apart.setdefault(k, []).append(factor)
@@ -296,7 +282,7 @@ class _Builder:
         return replace(root.weights, coefficient=root.coefficient)
 
     def _energies(self, roots: list[_Root]) -> list[Scaled]:
-        """Of a rule with one weight per constant: the weighted counts."""
+        """The weighted counts of a rule with one weight per constant."""
         found = []
         for root in roots:
             if root.weights is None:
@@ -309,78 +295,13 @@ class _Builder:
             found.append(Scaled(total[0], (), root.coefficient, root.weights.counts))
         return self.values.add_up(found)
 
-    # down: adjoints to messages
-
-    def _walk_down(self, adjoints: dict[int, list[Scaled]]) -> list[Message]:
-        """Reverse-mode differentiation of all counts at once, each times its weight."""
-        messages: list[Message] = []
-        for value in range(len(self.values.steps) - 1, -1, -1):
-            step = self.values.steps[value]
-            if value not in adjoints or not self.values.live[value]:
-                continue
-            if isinstance(step, Read):
-                messages += (Message(value, term, term.value in self.values.symmetric and len(term.axes) == 2)
-                             for term in self.values.add_up(adjoints[value]))
-                continue
-            terms = self.values.add_up(adjoints[value])
-            if not terms:
-                continue
-            adjoint = self.values.combine(terms, step.axes)
-            for operand, term in self._pull_back(step, adjoint):
-                adjoints.setdefault(operand, []).append(term)
-        return messages
-
-    def _pull_back(self, step: object, adjoint: Scaled) -> list[tuple[int, Scaled]]:
-        """The adjoint of a step, as adjoints of the values it is made of."""
-        live = self.values.live
-        found: list[tuple[int, Scaled]] = []
-        if isinstance(step, Contract):
-            left_side, output = step.equation.split("->")
-            terms = left_side.split(",")
-            above = self._as_operand(adjoint, tuple(output))
-            for k, operand in enumerate(step.operands):
-                if live[operand]:
-                    others = [(v, tuple(terms[j])) for j, v in enumerate(step.operands) if j != k]
-                    found.append((operand, self._contribution(adjoint, [*above, *others], tuple(terms[k]))))
-        elif isinstance(step, Combine):
-            output_letters = tuple(LETTERS[: len(step.axes)])
-            above = self._as_operand(adjoint, output_letters)
-            for term in step.terms:
-                if term.value is not None and live[term.value]:
-                    letters = tuple(output_letters[k] for k in term.axes)
-                    # spread on the way up is summed on the way down
-                    spread = tuple(axis for k, axis in enumerate(step.axes)
-                                   if k not in term.axes and k not in adjoint.axes)
-                    scaled = replace(adjoint, coefficient=adjoint.coefficient * term.coefficient,
-                                     counts=adjoint.counts + term.counts + spread)
-                    found.append((term.value, self._contribution(scaled, above, letters)))
-        else:
-            assert isinstance(step, Multiply)
-            inner = self.values.steps[step.value]
-            letters = tuple(LETTERS[: len(inner.axes)])
-            above = self._as_operand(adjoint, tuple(n for k, n in enumerate(letters) if k != step.over))
-            rest = self.values.add(Others(step.value, step.over, inner.axes))
-            found.append((step.value, self._contribution(adjoint, [*above, (rest, letters)], letters)))
-        return found
-
-    def _as_operand(self, adjoint: Scaled, letters: tuple[str, ...]) -> list[Operand]:
-        if adjoint.value is None:
-            return []
-        return [(adjoint.value, tuple(letters[k] for k in adjoint.axes))]
-
-    def _contribution(self, adjoint: Scaled, operands: list[Operand], letters: tuple[str, ...]) -> Scaled:
-        value = self.values.contract(operands, letters)
-        if value is None:
-            return replace(adjoint, value=None, axes=())
-        return replace(adjoint, value=value[0], axes=tuple(letters.index(n) for n in value[1]))
-
 
 def _axis(over: Range) -> Axis:
     return Axis(over.type, over.low, over.high)
 
 
 def _arguments(terms: tuple[CubeTerm, ...]) -> tuple[tuple[At, ...], tuple[str, ...]]:
-    """Arguments by axis number, and the variables that the axes are."""
+    """Arguments by axis number, and the variable of each axis."""
     letters = tuple(dict.fromkeys(t.name for t in terms if isinstance(t, Var)))
     args = tuple(At(None, t.index) if isinstance(t, Const) else At(letters.index(t.name), t.offset) for t in terms)
     return args, letters
@@ -392,7 +313,7 @@ def _weight_place(v: Range, per_constant: tuple[str, ...]) -> int:
 
 
 def ready(terms: tuple[Signed, ...], theory: Theory, sizes: Mapping[str, int]) -> tuple[Signed, ...]:
-    """The cubes of a rule, rewritten until every condition can be a property of a literal."""
+    """The cubes of a rule, rewritten so that a literal hosts each condition `[x!=y]` on the cube's own variables."""
     found: list[Signed] = []
     todo = list(terms)
     while todo:
@@ -415,7 +336,7 @@ def _split(cube: Cube, theory: Theory) -> tuple[Signed, ...] | None:
             own = {v.name for v in cube.variables}
             if all(isinstance(t, Const) or t.name in own for t in (factor.left, factor.right)):
                 return split_difference(cube, factor, known)
-    # of a symmetric predicate, products of its off-diagonal part with itself are shared: one product instead of three
+    # products of a symmetric predicate's off-diagonal part with itself are shared: one product instead of three
     counts = Counter(f.predicate for f in cube.factors if isinstance(f, Literal))
     for factor in cube.factors:
         if not isinstance(factor, Literal) or counts[factor.predicate] < 3:
@@ -439,7 +360,7 @@ def _split(cube: Cube, theory: Theory) -> tuple[Signed, ...] | None:
 
 
 def hosts(cube: Cube, apart: Differ) -> list[Literal]:
-    """The literals that have both terms of a condition among their arguments, unshifted."""
+    """The literals that have both terms of a condition as arguments, without offset."""
     if not all(isinstance(t, Var) and not t.offset for t in (apart.left, apart.right)):
         return []
     return [f for f in cube.factors if isinstance(f, Literal) and apart.left in f.args and apart.right in f.args]

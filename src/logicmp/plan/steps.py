@@ -1,12 +1,12 @@
-"""The plan as data: numbered values, what each is made of, what the messages and counts are read from.
+"""The plan as data: numbered values, the step that computes each, and the messages and counts made of them.
 
-Stage: normalize -> **plan** -> execute.  Paper: Section 3.2, Eq. 4-5.
+Room: normalize -> **plan** -> execute.  Paper: Section 3.2, Eq. 4-5.
 
     %0 = C(a,b)                       a read of the marginals
     %1 = !C(a,b)                      ... of their complement
     %2 = %0, %1   einsum 'ab,cb->ac'  one pairwise contraction
 
-Nothing here knows the size of a type: the same plan runs at any size, and costs are computed for given sizes.
+Steps do not depend on the size of a type: the same plan runs at any size, and costs are computed for given sizes.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from ..errors import Span
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """An index of a value: the entities of a type whose shifts by `low` and `high` stay inside it, or some of them."""
+    """An index of a value: the entities of a type whose shifts by `low` and `high` are entities too, or a slice."""
 
     type: str
     low: int = 0
     high: int = 0
-    # a piece, counted within the range: set where an intermediate would be too big otherwise
+    # a slice, counted within the range: set if a value would be too large otherwise
     start: int = 0
     stop: int | None = None
 
@@ -54,7 +54,7 @@ def _argument(at: At) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """The marginals of a predicate as one literal sees them."""
+    """The marginals of a predicate, or their complement, at the arguments of one literal."""
 
     predicate: str
     args: tuple[At, ...]
@@ -74,7 +74,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Weigh:
-    """The weights of a rule that has one per constant."""
+    """The weights of a rule with one weight per constant."""
 
     rule: int
     args: tuple[At, ...]
@@ -102,7 +102,7 @@ class Contract:
     """One contraction of the plan: of two values, or the sum of one over some of its axes."""
 
     operands: tuple[int, ...]
-    # one letter per axis, allotted by the planner, so that variables may have any name
+    # one letter per axis, chosen by the planner, so that variables may have any name
     equation: str
     axes: tuple[Axis, ...]
 
@@ -112,11 +112,11 @@ class Contract:
 
 @dataclass(frozen=True, slots=True)
 class Scaled:
-    """A value times what is only known when the plan runs: sizes of types, and the weight of a rule."""
+    """A value times factors that are known only when the plan runs: sizes of types, and the weight of a rule."""
 
-    # None stands for 1
+    # None means 1
     value: int | None
-    # the axis of the whole that each axis of the value is; axes it lacks it is constant along
+    # for each axis of the value, its place among the axes of the sum; the value is constant along the other axes
     axes: tuple[int, ...] = ()
     coefficient: float = 1.0
     counts: tuple[Axis, ...] = ()
@@ -133,7 +133,7 @@ class Scaled:
 
 @dataclass(frozen=True, slots=True)
 class Combine:
-    """A sum of scaled values, each spread over the axes it lacks."""
+    """A sum of scaled values, each broadcast over the axes it lacks."""
 
     terms: tuple[Scaled, ...]
     axes: tuple[Axis, ...]
@@ -144,7 +144,7 @@ class Combine:
 
 @dataclass(frozen=True, slots=True)
 class Multiply:
-    """The product of a value along one of its axes: a quantifier."""
+    """The product of a value along one of its axes, for a quantifier."""
 
     value: int
     over: int
@@ -156,7 +156,7 @@ class Multiply:
 
 @dataclass(frozen=True, slots=True)
 class Others:
-    """For every place along an axis, the product of all other places: the derivative of `Multiply`."""
+    """For every entity along an axis, the product over all other entities: the derivative of `Multiply`."""
 
     value: int
     over: int
@@ -170,7 +170,7 @@ Step = Read | Weigh | Compare | Contract | Combine | Multiply | Others
 
 
 def inputs(step: Step) -> tuple[int, ...]:
-    """The values a step is made of."""
+    """The values that a step is computed from."""
     if isinstance(step, Contract):
         return step.operands
     if isinstance(step, Combine):
@@ -182,22 +182,22 @@ def inputs(step: Step) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A part of dV/dq for one predicate: a scaled value, put back where a `Read` took it from."""
+    """A part of dV/dq for one predicate: a scaled value, added at the atoms that a `Read` reads."""
 
     read: int
     term: Scaled
-    # the value is equal to its own transpose
+    # whether the value is equal to its transpose
     symmetric: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class RulePlan:
-    """What serves one rule: its text, its place, its groundings and the parts of its violation count."""
+    """The plan of one rule: its text, its place, its groundings and the terms of its violation count."""
 
     text: str
     span: Span | None = field(compare=False)
-    # of the formula, or of each of its clauses: the ranges of its variables, those with weights of their own last; the
-    # sizes multiply to the number of groundings
+    # the ranges of the variables of the formula, or of each clause, those with weights per constant last; the product
+    # of their sizes is the number of groundings
     groundings: tuple[tuple[Axis, ...], ...]
     n_weight_axes: int
     n_atoms: int
@@ -206,9 +206,9 @@ class RulePlan:
     n_clauses: int
     # scalars that add up to the expected number of violations
     counts: tuple[Scaled, ...]
-    # of a rule with one weight per constant: scalars that add up to the weighted violations
+    # scalars that add up to the weighted violations, for a rule with one weight per constant
     energies: tuple[Scaled, ...] | None
-    # the values made for this rule first
+    # the values that this rule is the first to need
     values: tuple[int, ...]
 
     def n_groundings(self, sizes: Mapping[str, int]) -> int:
@@ -217,18 +217,26 @@ class RulePlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A straight-line program: values in order, messages and counts read off at the end."""
+    """How to compute all messages and counts: the steps in order, without branches or loops.
+
+    Attributes:
+        steps: the values in order; step k computes value %k.
+        messages: the message to each predicate, as a sum of values.
+        rules: the violation count of each rule.
+        constant: values that depend only on evidence: computed once per call.
+        for_messages: values that the messages need.
+        for_counts: values that the counts need.
+        sizes: the number of constants of each type that the plan was made for.
+        is_sized: whether the plan is right only for these sizes: a quantifier was written out, or a value was sliced.
+    """
 
     steps: tuple[Step, ...]
     messages: tuple[Message, ...]
     rules: tuple[RulePlan, ...]
-    # values that no latent predicate has a part in: computed once, before the iterations
     constant: frozenset[int]
-    # values that the messages need, and those that the counts need
     for_messages: tuple[int, ...]
     for_counts: tuple[int, ...]
     sizes: tuple[tuple[str, int], ...]
-    # whether the program itself is only right for these sizes: something was written out, or cut into pieces
     is_sized: bool = False
 
     def elements(self, value: int) -> int:
@@ -237,7 +245,7 @@ class Plan:
         return math.prod(axis.size(sizes) for axis in self.steps[value].axes)
 
     def multiply_adds(self, value: int) -> int:
-        """The multiplications that a step takes."""
+        """The number of multiplications in a step."""
         step, sizes = self.steps[value], dict(self.sizes)
         if isinstance(step, Contract):
             ranges: dict[str, Axis] = {}
@@ -255,7 +263,7 @@ class Plan:
         made = [v for v in self.for_messages if not isinstance(self.steps[v], (Read, Weigh))]
         return Cost(
             groundings=sum(groundings),
-            # every implication of every grounding: the product of its other atoms
+            # for every atom of every grounding, the product of the other atoms
             naive=sum(g * rule.n_atoms * max(1, rule.n_atoms - 1)
                       for g, rule in zip(groundings, self.rules, strict=True)),
             once=sum(self.multiply_adds(v) for v in made if v in self.constant),
@@ -293,7 +301,7 @@ class Plan:
         return "\n".join([*lines, "", str(self.cost)]) + "\n"
 
     def to_dict(self) -> dict[str, object]:
-        """The plan for programs: every step, message and count, and the cost."""
+        """The plan as JSON data: every step, message and count, and the cost."""
         return {
             "sizes": dict(self.sizes),
             "steps": [{"value": v, "step": str(step), "once": v in self.constant, "elements": self.elements(v),
@@ -309,7 +317,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one iteration costs, beside what it would cost grounding by grounding."""
+    """The cost of one iteration, compared with the cost of computing every grounding (`naive`)."""
 
     groundings: int
     naive: int
@@ -330,7 +338,7 @@ class Cost:
 
 
 def quantity(number: float) -> str:
-    """A number to three digits: 622, 6.22k, 622G.
+    """Format a number with three digits: 622, 6.22k, 622G.
 
     >>> quantity(6.22e11), quantity(42), quantity(1500)
     ('622G', '42', '1.5k')

@@ -1,11 +1,11 @@
-"""Values and their contractions, each made only once.
+"""Values and their contractions, each added only once.
 
-Stage: normalize -> **plan** -> execute.  Paper: Section 3.2, "Einsum optimization".
+Room: normalize -> **plan** -> execute.  Paper: Section 3.2, "Einsum optimization".
 
     C(a,b) C(b,c) -> ac   and   C(x,y) C(y,z) -> xz     are one value; of a symmetric C, so is  C(a,b) C(c,b) -> ac
 
-A value is found again under any names of its indices, because its contraction is written in a canonical way before it
-is looked up. That is the sharing between messages, between cubes and between rules: no pass over the plan is needed.
+A contraction is written in a canonical way before it is looked up, so the names of its indices do not matter. Messages,
+cubes and rules share values this way, without a later pass over the plan.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 class Values:
-    """The steps so far; equal ones are one."""
+    """The steps so far, without duplicates."""
 
     def __init__(self, sizes: Mapping[str, int], observed: Collection[str], symmetric_predicates: Collection[str]):
         self.sizes = sizes
         self.observed = observed
         self.symmetric_predicates = symmetric_predicates
         self.steps: list[Step] = []
-        # whether a latent predicate has a part in the value
+        # whether the value depends on a latent predicate
         self.live: list[bool] = []
-        # values with two axes that are equal to their own transpose
+        # values with two axes that are equal to their transpose
         self.symmetric: set[int] = set()
         self._known: dict[Step, int] = {}
 
     def add(self, step: Step) -> int:
-        """The number of a step, made now if it was not made before."""
+        """Return the number of a step, adding the step if it is new."""
         if step not in self._known:
             self._known[step] = len(self.steps)
             self.steps.append(step)
@@ -56,7 +56,7 @@ class Values:
     # contractions
 
     def contract(self, operands: Iterable[Operand], keep: Collection[str]) -> Operand | None:
-        """Multiply, and sum over all indices not kept, pairwise in the cheapest order; None for no operands."""
+        """Multiply operands in pairs, in the cheapest order; sum over all indices not kept; None for no operands."""
         todo = list(operands)
         if len(todo) > 2:
             for pair in self._path(todo, keep):
@@ -71,21 +71,21 @@ class Values:
         terms = ["".join(symbol[name] for name in letters) for _, letters in operands]
         output = "".join(symbol[name] for name in names if name in keep)
         shapes = [tuple(self.size(axis) for axis in self.steps[v].axes) for v, _ in operands]
-        # dp is optimal also where an index stands in three operands, "optimal" of opt_einsum 3.4 is not
+        # "dp" is optimal also for an index of three operands; "optimal" of opt_einsum 3.4 is not
         equation = f"{','.join(terms)}->{output}"
         for optimize in ("dp", "auto") if len(operands) <= 12 else ("auto",):
             try:
                 path, _ = opt_einsum.contract_path(equation, *shapes, shapes=True, optimize=optimize)
                 return list(path)
             except RuntimeError:
-                # dp finds no order for some equations with factors that share no index
+                # "dp" finds no order for some equations with factors that share no index
                 continue
         raise AssertionError(f"no order found for {equation}")
 
     def _one_or_two(self, operands: list[Operand], keep: Collection[str]) -> Operand:
         if len(operands) == 1:
             return self._sum(operands[0], keep)
-        # an index of one operand alone is summed before the two meet
+        # an index of only one operand is summed first
         left, right = operands
         return self._pair(self._sum(left, {*keep, *right[1]}), self._sum(right, {*keep, *left[1]}), keep)
 
@@ -102,7 +102,7 @@ class Values:
         return self.add(Contract((value,), equation, axes)), kept
 
     def _pair(self, left: Operand, right: Operand, keep: Collection[str]) -> Operand:
-        """One contraction of two values, written the way that comes first among all equal ways."""
+        """Add one contraction of two values, written as the first in order of all equal equations."""
         ways = []
         for one, other in ((left, right), (right, left)):
             if one[0] <= other[0]:
@@ -122,7 +122,7 @@ class Values:
     @staticmethod
     def _equation(left: tuple[str, ...], right: tuple[str, ...],
                   keep: Collection[str]) -> tuple[str, tuple[str, ...]]:
-        """The letters; in the output shared indices, then the left's own, then the right's, as bmm has it."""
+        """Return the equation and its output: shared indices, then those of the left, then of the right, as in bmm."""
         shared = tuple(n for n in left if n in right and n in keep)
         output = (*shared, *(n for n in left if n in keep and n not in right),
                   *(n for n in right if n in keep and n not in left))
@@ -133,7 +133,7 @@ class Values:
     # sums
 
     def combine(self, terms: Iterable[Scaled], axes: tuple[Axis, ...]) -> Scaled:
-        """A sum of scaled values as one; a single term stays what it is, and a common weight stays outside."""
+        """Return a sum of scaled values as one; a single term is not changed, and a common weight stays outside."""
         merged = self.add_up(terms)
         if len(merged) == 1:
             return merged[0]
@@ -146,7 +146,7 @@ class Values:
         return Scaled(value, tuple(used), weight=common)
 
     def add_up(self, terms: Iterable[Scaled]) -> list[Scaled]:
-        """Terms that differ only in their coefficient become one; a symmetric value may have its axes either way."""
+        """Merge terms that differ only in their coefficient, or in the order of a symmetric value's axes."""
         sums: dict[Scaled, float] = {}
         for term in terms:
             axes = tuple(sorted(term.axes)) if term.value in self.symmetric else term.axes

@@ -1,4 +1,9 @@
-"""`logicmp infer`: probabilities from .mln and .db files."""
+"""Answers as text, JSON and CSV, and what to know about them.
+
+Room: inference -> **show** -> cli.
+
+    to_text(infer("2 P(x)", "", "P(A)"))        'P(A) 0.880797\\n'
+"""
 
 from __future__ import annotations
 
@@ -6,15 +11,27 @@ import csv
 import io
 import json
 import math
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ..facts.columns import Evidence
     from ..inference.answers import Marginals
+    from ..inference.method import Iteration
+    from ..parse.theory import Theory
 
+
+def plural(count: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> plural(1, "fact"), plural(2000, "fact")
+    ('1 fact', '2,000 facts')
+    """
+    return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
 def probability(p: float) -> str:
-    """Six digits, or as many as it takes not to look like 0 or 1.
+    """Six digits, or as many as needed to differ from 0 and 1.
 
     >>> probability(0.47812345), probability(1 - 1e-9), probability(1.0)
     ('0.478123', '0.999999999', '1')
@@ -23,21 +40,14 @@ def probability(p: float) -> str:
     return short if float(short) not in (0, 1) or p in (0, 1) else repr(p)
 
 
-def to_text(found: Marginals, checked: dict[str, Any] | None) -> str:
+def to_text(found: Marginals) -> str:
+    """One line per answer, as Alchemy writes them: `Smokes(Anna) 0.478123`."""
     return "".join(f"{text} {probability(p)}\n" for text, p in _rows(found))
 
 
-def _rows(found: Marginals) -> zip[tuple[str, float]]:
-    texts = (text for answer in found.answers for text in answer.texts())
-    return zip(texts, found.probabilities.tolist(), strict=True)
-
-
-def _finite(x: float | None) -> float | None:
-    return x if x is not None and math.isfinite(x) else None
-
-
-def to_json(found: Marginals, checked: dict[str, Any] | None) -> str:
-    about = {"method": found.method, "semantics": found.semantics,
+def to_json(found: Marginals, checked: dict[str, Any] | None = None) -> str:
+    """One object: how the answers were computed, the error of mean field if it was measured, and the answers."""
+    about = {"method": found.method, "status": found.status, "semantics": found.semantics,
              "closed_world": {name: why for name, why in found.world.closed.items() if why},
              "notes": found.notes, "log_partition": found.log_partition, "elbo": _finite(found.solution.elbo)}
     rows = [{"atom": text, "probability": p, "log_odds": _finite(odds), "decided": math.isinf(odds)}
@@ -45,10 +55,49 @@ def to_json(found: Marginals, checked: dict[str, Any] | None) -> str:
     return json.dumps(about | ({} if checked is None else {"check": checked}) | {"marginals": rows}, indent=2) + "\n"
 
 
-def to_csv(found: Marginals, checked: dict[str, Any] | None) -> str:
+def to_csv(found: Marginals) -> str:
+    """A header and one row per answer: atom, probability, log-odds."""
+    return _table(["atom", "probability", "log_odds"], (
+        [text, probability(p), f"{odds:.6g}"]
+        for (text, p), odds in zip(_rows(found), found.log_odds.tolist(), strict=True)))
+
+
+def trace_to_csv(iterations: Sequence[Iteration], rules: Sequence[str]) -> str:
+    """A header and one row per iteration: bound, largest change, expected violations of each rule."""
+    return _table(["iteration", "elbo", "change", *rules],
+                  ([i.number, i.elbo, _finite(i.change), *i.violations] for i in iterations))
+
+
+def describe(found: Marginals, theory: Theory, facts: Evidence) -> Iterator[str]:
+    """Lines that say what was read, what was assumed, and how the answers were computed."""
+    yield (f"{plural(len(theory.predicates), 'predicate')}, {plural(len(theory.rules), 'rule')}, "
+           f"{plural(len(facts), 'fact')}")
+    n_unweighted = sum(rule.weight is None and not rule.is_hard for rule in theory.rules)
+    if n_unweighted:
+        yield f"{plural(n_unweighted, 'rule')} without a weight: using 1 (logicmp learn learns weights)"
+    yield found.world.describe()
+    yield f"semantics: {found.semantics}; method: {found.method}"
+    yield from found.notes
+    if found.log_partition is not None:
+        yield f"log Z = {found.log_partition:.9g}"
+    elif found.solution.elbo is not None:
+        has_hard = any(rule.is_hard for rule in theory.rules)
+        yield f"lower bound of log Z{', hard rules softened,' * has_hard} = {found.solution.elbo:.9g}"
+
+
+def _rows(found: Marginals) -> Iterator[tuple[str, float]]:
+    texts = (text for answer in found.answers for text in answer.texts())
+    return zip(texts, found.probabilities.tolist(), strict=True)
+
+
+def _finite(x: float | None) -> float | None:
+    # JSON has no infinity
+    return x if x is not None and math.isfinite(x) else None
+
+
+def _table(header: list[str], rows: Iterable[list[Any]]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["atom", "probability", "log_odds"])
-    writer.writerows([text, probability(p), f"{odds:.6g}"]
-                     for (text, p), odds in zip(_rows(found), found.log_odds.tolist(), strict=True))
+    writer.writerow(header)
+    writer.writerows(rows)
     return out.getvalue()

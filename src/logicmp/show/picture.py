@@ -1,4 +1,4 @@
-"""A picture from nothing but numpy: rectangles, small letters, matrices; written as PNG, whole or not at all."""
+"""Draw rectangles, text and matrices with numpy alone, and save them as PNG."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import LogicMPError
+from ..files import write_whole
 
-# capitals of 5 by 7 dots: after each character its rows from the top, five bits each, as digits to the base 32
+# capitals of 5 by 7 pixels: each character, then its rows from the top, five bits each, as digits in base 32
 LETTERS = (
     "Aehhvhhh Buhhuhhu Cehggghe Duhhhhhu Evgguggv Fvgguggg Gehgnhhf Hhhhvhhh Ie44444e J72222ic Khikokih Lggggggv "
     "Mhrllhhh Nhpljhhh Oehhhhhe Puhhuggg Qehhhlid Ruhhukih Sfgge11u Tv444444 Uhhhhhhe Vhhhhha4 Whhhllrh Xhha4ahh "
@@ -19,7 +19,7 @@ LETTERS = (
 )
 GLYPHS = {entry[0]: np.array([[int(row, 32) >> bit & 1 for bit in range(4, -1, -1)] for row in entry[1:]], dtype=bool)
           for entry in LETTERS.split()}
-# how far apart letters stand
+# pixels from one letter to the next
 ADVANCE = 6
 Colour = tuple[int, int, int]
 BLACK: Colour = (40, 40, 40)
@@ -29,22 +29,24 @@ COLOURS: tuple[Colour, ...] = ((230, 159, 0), (86, 180, 233), (0, 158, 115), (0,
 
 
 class Picture:
-    """White paper; places are pixels from the left and from the top, and what is beyond the edge is not drawn."""
+    """A white picture; coordinates are pixels from the left and from the top, and drawing is clipped at the edge."""
 
     def __init__(self, width: int, height: int):
         # [height, width, red green blue]
         self.pixels = np.full((height, width, 3), 255, dtype=np.uint8)
 
     def fill(self, x0: int, y0: int, x1: int, y1: int, colour: Colour, opacity: float = 1.0) -> None:
+        """Fill a rectangle."""
         part = self.pixels[max(y0, 0) : max(y1, 0), max(x0, 0) : max(x1, 0)]
         part[:] = np.rint((1 - opacity) * part + opacity * np.array(colour))
 
     def frame(self, x0: int, y0: int, x1: int, y1: int, colour: Colour) -> None:
+        """Draw the outline of a rectangle, one pixel wide."""
         for box in ((x0, y0, x1, y0 + 1), (x0, y1 - 1, x1, y1), (x0, y0, x0 + 1, y1), (x1 - 1, y0, x1, y1)):
             self.fill(*box, colour)
 
     def write(self, x: int, y: int, text: str, colour: Colour = BLACK) -> None:
-        """Text in capitals; a character without dots is a gap."""
+        """Write text in capitals; a character without a glyph leaves a gap."""
         for character in text.upper():
             if character in GLYPHS:
                 part = self.pixels[y : y + 7, x : x + 5]
@@ -52,11 +54,12 @@ class Picture:
             x += ADVANCE
 
     def matrix(self, x: int, y: int, values: np.ndarray, scale: int) -> None:
-        """Values from 0 to 1, dark for one."""
+        """Draw a matrix of values from 0 (white) to 1 (dark), each a square of `scale` pixels."""
         shades = np.rint(255 - 225 * values).astype(np.uint8).repeat(scale, 0).repeat(scale, 1)
         self.pixels[y : y + len(shades), x : x + shades.shape[1]] = shades[..., None]
 
     def save(self, path: Path) -> None:
+        """Write a PNG file, whole or not at all."""
         height, width, _ = self.pixels.shape
         rows = np.concatenate([np.zeros((height, 1), np.uint8), self.pixels.reshape(height, -1)], 1)
 
@@ -67,10 +70,4 @@ class Picture:
         header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
         data = (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows.tobytes(), 9))
                 + chunk(b"IEND", b""))
-        temporary = path.with_name(path.name + ".part")
-        try:
-            temporary.write_bytes(data)
-            temporary.replace(path)
-        except OSError as cause:
-            raise LogicMPError(f"cannot write {str(path)!r}: {cause.strerror or cause}",
-                               "choose another place with -o") from None
+        write_whole(path, data, "the picture")

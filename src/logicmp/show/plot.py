@@ -1,4 +1,4 @@
-"""Pictures of a run: the bound that mean field climbs, and the violations that are left."""
+"""A plot of a mean-field run: its lower bound of log Z, and the expected violations of each rule."""
 
 from __future__ import annotations
 
@@ -9,28 +9,26 @@ from typing import TYPE_CHECKING
 
 from ..errors import LogicMPError
 from ..files import write_whole
+from ..limits import need
 
 if TYPE_CHECKING:
     from ..inference.method import Iteration
 
-
-# beyond this many rules, only those with the most violations have a line of their own
+# with more rules, those with fewer violations share one line
 MAX_LINES = 8
 SUFFIXES = (".png", ".svg", ".pdf")
 
 
 def check_plot(path: Path) -> None:
-    """Refuse what cannot be drawn before the work is done."""
+    """Raise before a long run if its plot cannot be drawn."""
     if path.suffix.lower() not in SUFFIXES:
-        raise LogicMPError(f"cannot draw {path.name!r}", f"the name ends in {', '.join(SUFFIXES)}")
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        raise LogicMPError("--plot needs matplotlib, which is not installed", 'pip install "logicmp[plot]"') from None
+        raise LogicMPError(f"a plot must end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}, got {path.name!r}",
+                           f"for example --plot {path.stem}.png")
+    need("matplotlib", "plot", "--plot")
 
 
 def draw_trace(path: Path, iterations: Sequence[Iteration], rules: Sequence[str]) -> None:
-    """Two panels over the iterations: the lower bound of log Z, and expected violations by rule."""
+    """Write a plot with two panels: the lower bound of log Z, and the expected violations of each rule."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 6), layout="constrained")
@@ -52,10 +50,10 @@ def draw_trace(path: Path, iterations: Sequence[Iteration], rules: Sequence[str]
         below.legend(fontsize=8)
     data = io.BytesIO()
     figure.savefig(data, format=path.suffix[1:].lower(), dpi=150)
-    write_whole(path, data.getvalue(), "a plot")
+    write_whole(path, data.getvalue(), "the plot")
 
 
 def _short(text: str, width: int = 60) -> str:
-    # '$' would start a formula of matplotlib's own
+    # matplotlib reads '$' as the start of a formula
     text = text.replace("$", r"\$")
     return text if len(text) <= width else text[: width - 3] + "..."

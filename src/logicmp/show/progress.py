@@ -1,4 +1,4 @@
-"""Progress of long work on standard error, for people who watch."""
+"""Progress of long work on standard error; shown on a terminal only, and cleared when the work is done."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def shown_progress(quiet: bool = False) -> Iterator[Callable[[str, int, int], None]]:
-    """A callback `(what, done, total)` that draws a bar where somebody sees it; gone when the work is done."""
+    """Yield a callback `(what, done, total)` that draws a bar for each `what`."""
     if quiet or not sys.stderr.isatty():
         yield lambda what, done, total: None
         return
@@ -26,3 +26,15 @@ def shown_progress(quiet: bool = False) -> Iterator[Callable[[str, int, int], No
             bars.update(tasks[what], completed=done, total=total)
 
         yield show
+
+
+@contextmanager
+def shown_status(start: str) -> Iterator[Callable[[str], None]]:
+    """Yield a callback that replaces the text of one line, for work whose total is not known."""
+    if not sys.stderr.isatty():
+        yield lambda text: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(start) as status:
+        yield lambda text: status.update(text)

@@ -1,1 +1,1 @@
-"""Random theories, random models and batteries of tests, for tests and benchmarks."""
+"""Random theories, random models and inheritable tests.  Room: all up to inference, oracle -> **testing**."""

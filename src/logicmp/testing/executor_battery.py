@@ -1,4 +1,6 @@
-"""What every executor must do: the same counts and messages as the oracle, at once or in pieces, folded or not.
+"""Tests that every executor inherits: counts and messages equal the oracle's, in one piece or in slices.
+
+Room: plan, execute, oracle, random_models -> **executor_battery**.
 
     class TestSparse(ExecutorBattery):
         def make(self, plan, theory): return SparseExecutor(plan, theory)
@@ -16,22 +18,22 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from logicmp import CostError, Plan, Theory, build_plan, normalize_theory, oracle, parse_theory
-from logicmp.execute.state import State
+from logicmp.execute.state import Call
 from logicmp.normalize.build import SEMANTICS
 from logicmp.plan.build import MAX_ELEMENTS
 from logicmp.testing.random_models import Model, models
 
 each_semantics = pytest.mark.parametrize("semantics", SEMANTICS)
-# the battery is inherited: one test runs with executors of several classes
+# the tests are inherited, so hypothesis runs one test in several classes
 checked = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.differing_executors])
 HARD_WEIGHT = 10.0
-# one random theory in two hundred, with nested quantifiers over one predicate, takes seconds at the usual limit
+# at the default limit, 1 random theory in 200 (nested quantifiers over one predicate) takes seconds
 MAX_CUBES = 32
 TRANSITIVITY = "1.5 C(a,b) ^ C(b,c) => C(a,c)"
 
 # all six pairs of four variables: a value with three indices is larger than any predicate
 SQUARE = "R(a,b) ^ Q(a,c) ^ R(a,d) ^ R(b,c) ^ Q(b,d) => R(c,d)"
-# theory, sizes, and a limit that is no less than the largest predicate, which is never cut
+# theory, sizes, and a limit that is at least the size of the largest predicate, which is never sliced
 BIG = {
     "four variables": (f"0.7 {SQUARE}", {"thing": 5}, 25),
     "symmetric": (f"symmetric R(t, t)\nQ(t, t)\n0.7 {SQUARE}", {"t": 4}, 16),
@@ -42,7 +44,7 @@ BIG = {
 
 
 def weights_of(theory: Theory, sizes: Mapping[str, int]) -> list[Tensor]:
-    """The weights of the rules as an executor reads them: different for each constant of `+x`."""
+    """The weights of the rules for an executor, different for each constant of `+x`."""
     found = []
     for rule in theory.rules:
         value = HARD_WEIGHT if rule.is_hard else 1.0 if rule.weight is None else rule.weight
@@ -67,14 +69,20 @@ def close(got: Tensor, want: Tensor, atol: float = 1e-10) -> None:
 
 
 class ExecutorBattery:
-    """Inherit, and override `make`."""
+    """Tests of one executor: inherit, and define `make`."""
 
     def make(self, plan: Plan, theory: Theory) -> Any:
         raise NotImplementedError
 
-    def state(self, q: Mapping[str, Tensor], weights: list[Tensor], sizes: Mapping[str, int]) -> Any:
-        """What `make`'s executor runs on; all tensors have one batch dimension."""
-        return State(dict(q), weights, dict(sizes))
+    def call(self, q: Mapping[str, Tensor], weights: list[Tensor], sizes: Mapping[str, int],
+             observed: Collection[str] = ()) -> Call:
+        """A call of the executor; all tensors have one batch dimension."""
+        return Call(weights, dict(sizes), next(iter(q.values())), observed={name: q[name] for name in observed})
+
+    def counts(self, executor: Any, q: Mapping[str, Tensor], weights: list[Tensor], sizes: Mapping[str, int],
+               weighted: bool = False) -> Tensor:
+        found: Tensor = executor.counts(q, self.call(q, weights, sizes), weighted)
+        return found
 
     def executor(self, theory: Theory, sizes: Mapping[str, int], semantics: str = "exact",
                  observed: Collection[str] = (), max_elements: int = MAX_ELEMENTS) -> Any:
@@ -82,17 +90,17 @@ class ExecutorBattery:
         return self.make(build_plan(form, sizes, observed, max_elements), theory)
 
     def planned(self, model: Model, semantics: str, observed: Collection[str] = ()) -> Any:
-        """The executor of a random model; one that is over a limit of the planner is none."""
+        """The executor of a random model; models that exceed a limit of the planner are skipped."""
         try:
             return self.executor(model.theory, model.sizes, semantics, observed)
         except CostError:
             assume(False)
 
     def messages(self, executor: Any, q: Mapping[str, Tensor], weights: list[Tensor], sizes: Mapping[str, int],
-                 only: Collection[str] | None = None) -> dict[str, Tensor]:
-        state = self.state(q, weights, sizes)
-        names = list(q if only is None else only)
-        found: dict[str, Tensor] = executor.messages(state, executor.constants(state), names)
+                 observed: Collection[str] = ()) -> dict[str, Tensor]:
+        call = self.call(q, weights, sizes, observed)
+        latent = {name: x for name, x in q.items() if name not in observed}
+        found: dict[str, Tensor] = executor.messages(latent, call, executor.constants(call))
         return found
 
     # the oracle
@@ -103,9 +111,9 @@ class ExecutorBattery:
     def test_counts_are_the_oracles(self, semantics: str, model: Model) -> None:
         executor = self.planned(model, semantics)
         weights = weights_of(model.theory, model.sizes)
-        state = self.state({name: q.unsqueeze(0) for name, q in model.q.items()}, weights, model.sizes)
+        q = {name: tensor.unsqueeze(0) for name, tensor in model.q.items()}
         want = oracle.expected_violations(model.theory, model.q, sizes=model.sizes, semantics=semantics)
-        close(executor.counts(state)[0], want)
+        close(self.counts(executor, q, weights, model.sizes)[0], want)
 
     @each_semantics
     @checked
@@ -114,7 +122,7 @@ class ExecutorBattery:
         executor = self.planned(model, semantics)
         weights = weights_of(model.theory, model.sizes)
         q = {name: tensor.unsqueeze(0).requires_grad_() for name, tensor in model.q.items()}
-        energy = executor.counts(self.state(q, weights, model.sizes), True).sum()
+        energy = self.counts(executor, q, weights, model.sizes, True).sum()
         messages = self.messages(executor, q, weights, model.sizes)
         gradients: Sequence[Tensor] = [torch.zeros_like(x) for x in q.values()]
         if energy.requires_grad:
@@ -126,7 +134,7 @@ class ExecutorBattery:
                 gradient = gradient + gradient.mT - torch.diag_embed(gradient.diagonal(0, 1, 2))
             close(messages[name], gradient, 1e-9)
 
-    # the same in another way
+    # the same result in another way
 
     @each_semantics
     @checked
@@ -136,29 +144,29 @@ class ExecutorBattery:
         q = {name: tensor.unsqueeze(0) for name, tensor in model.q.items()}
         weights = weights_of(model.theory, model.sizes)
         plain, folded = self.planned(model, semantics), self.planned(model, semantics, observed)
-        latent = [name for name in q if name not in observed]
-        got = self.messages(folded, q, weights, model.sizes, latent)
-        want = self.messages(plain, q, weights, model.sizes, latent)
-        for name in latent:
-            close(got[name], want[name])
-        close(folded.counts(self.state(q, weights, model.sizes)), plain.counts(self.state(q, weights, model.sizes)))
+        got = self.messages(folded, q, weights, model.sizes, observed)
+        want = self.messages(plain, q, weights, model.sizes)
+        assert got.keys() == q.keys() - set(observed)
+        for name, message in got.items():
+            close(message, want[name])
+        close(self.counts(folded, q, weights, model.sizes), self.counts(plain, q, weights, model.sizes))
 
     @each_semantics
     @checked
     @given(model=models())
-    def test_items_of_a_batch_do_not_meet(self, semantics: str, model: Model) -> None:
+    def test_items_of_a_batch_are_independent(self, semantics: str, model: Model) -> None:
         executor = self.planned(model, semantics)
         weights = weights_of(model.theory, model.sizes)
         items = [{name: f(tensor).unsqueeze(0) for name, tensor in model.q.items()}
                  for f in (torch.clone, torch.square, torch.zeros_like)]
         together = {name: torch.cat([item[name] for item in items]) for name in model.q}
         messages = self.messages(executor, together, weights, model.sizes)
-        counts = executor.counts(self.state(together, weights, model.sizes))
+        counts = self.counts(executor, together, weights, model.sizes)
         for k, item in enumerate(items):
             alone = self.messages(executor, item, weights, model.sizes)
             for name in alone:
                 close(messages[name][k], alone[name][0])
-            close(counts[k], executor.counts(self.state(item, weights, model.sizes))[0])
+            close(counts[k], self.counts(executor, item, weights, model.sizes)[0])
 
     @each_semantics
     @checked
@@ -168,13 +176,13 @@ class ExecutorBattery:
         try:
             pieces = self.executor(model.theory, model.sizes, semantics, max_elements=limit)
         except CostError:
-            # refused in time, which is right as well; the cases below are never refused
+            # rejecting is right, too; the cases below are never rejected
             return
         self._check_same(whole, pieces, {name: q.unsqueeze(0) for name, q in model.q.items()}, model.theory,
                          model.sizes)
 
     @pytest.mark.parametrize("name", BIG)
-    def test_values_over_the_limit_are_cut_into_pieces(self, name: str) -> None:
+    def test_values_over_the_limit_are_sliced(self, name: str) -> None:
         text, sizes, limit = BIG[name]
         theory = parse_theory(text)
         whole = self.executor(theory, sizes)
@@ -190,23 +198,23 @@ class ExecutorBattery:
         for name in want:
             close(got[name], want[name])
         for weighted in (False, True):
-            close(other.counts(self.state(q, weights, sizes), weighted),
-                  one.counts(self.state(q, weights, sizes), weighted))
+            close(self.counts(other, q, weights, sizes, weighted),
+                  self.counts(one, q, weights, sizes, weighted))
 
-    # shapes at the edge
+    # shapes and dtypes
 
     def test_an_empty_batch_gives_empty_messages(self) -> None:
         theory, sizes = parse_theory(TRANSITIVITY), {"thing": 3}
         executor = self.executor(theory, sizes)
         q = {"C": torch.zeros(0, 3, 3, dtype=torch.float64)}
         assert self.messages(executor, q, weights_of(theory, sizes), sizes)["C"].shape == (0, 3, 3)
-        assert executor.counts(self.state(q, weights_of(theory, sizes), sizes)).shape == (0, 1)
+        assert self.counts(executor, q, weights_of(theory, sizes), sizes).shape == (0, 1)
 
     @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-    def test_the_dtype_of_the_marginals_stays(self, dtype: torch.dtype) -> None:
+    def test_messages_and_counts_have_the_dtype_of_the_marginals(self, dtype: torch.dtype) -> None:
         theory, sizes = parse_theory(TRANSITIVITY), {"thing": 3}
         executor = self.executor(theory, sizes)
         q = {name: x.to(dtype) for name, x in random_q(theory, sizes).items()}
         weights = [w.to(dtype) for w in weights_of(theory, sizes)]
         assert self.messages(executor, q, weights, sizes)["C"].dtype == dtype
-        assert executor.counts(self.state(q, weights, sizes)).dtype == dtype
+        assert self.counts(executor, q, weights, sizes).dtype == dtype

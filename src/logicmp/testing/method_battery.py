@@ -1,4 +1,6 @@
-"""What every method must do: answer for every atom, leave evidence alone, obey hard rules, repeat itself.
+"""Tests that every method inherits: all atoms are answered, evidence stays, hard rules are satisfied, seeds reproduce.
+
+Room: inference, oracle, random_models -> **method_battery**.
 
     class TestGibbs(MethodBattery):
         method, tolerance = "gibbs", 0.02
@@ -18,7 +20,7 @@ from .. import oracle
 from ..errors import LogicMPError
 from ..execute.inputs import world_from_tensors
 from ..inference.answers import Marginals, as_probability
-from ..inference.method import Problem
+from ..inference.method import Problem, Status
 from ..inference.run import infer, method_class
 from .random_models import random_model
 
@@ -33,7 +35,7 @@ Friends(person, person)
 """
 FACTS = "Friends(Anna, Bob)\nFriends(Bob, Carl)\nSmokes(Anna)\n!Cancer(Bob)"
 
-# name: theory, evidence, query, the exact answers where they are known in closed form
+# name: theory, evidence, query, probabilities in closed form
 CASES: dict[str, tuple[str, str, str, dict[str, float]]] = {
     "one atom": ("p = {A}\nS(p)\n1 S(x)", "", "S", {"S(A)": 1 / (1 + np.exp(-1))}),
     "no arguments": ("Rain\nWet\n1 Rain\n0 Wet", "", "Rain, Wet", {"Rain": 1 / (1 + np.exp(-1)), "Wet": 0.5}),
@@ -51,16 +53,18 @@ CASES: dict[str, tuple[str, str, str, dict[str, float]]] = {
 
 
 class MethodBattery:
-    """Inherit, and say which method and how near it must come."""
+    """Tests of one method: inherit, and define the method and its tolerance."""
 
     method: str
-    # largest difference from the truth where the truth is independent of the approximation
+    # largest accepted error for independent atoms, where every method should be right
     tolerance: float
     options: Mapping[str, Any] = MappingProxyType({})
-    # by case, the answers of a method that gives something else than probabilities
+    # by case, the expected answers of a method that does not give probabilities
     answers: Mapping[str, Mapping[str, float]] = MappingProxyType({})
     # whether the answers are zeros and ones: those of one world
     is_world: bool = False
+    # of a run on SMOKERS with the default limits
+    status: Status = Status.CONVERGED
 
     def infer(self, theory: str, evidence: str = "", query: Any = None, **options: Any) -> Marginals:
         return infer(theory, evidence, query, method=self.method, **{**self.options, **options})
@@ -71,7 +75,7 @@ class MethodBattery:
         got = self.infer(theory, facts, query)
         for atom, p in self.answers.get(case, want).items():
             if self.is_world:
-                # where values are equally probable, either will do
+                # of equally probable values either is right
                 assert got[atom] in ({1} if p > 0.5 else {0} if p < 0.3 else {0, 1}), atom
             else:
                 assert got[atom] == pytest.approx(p, abs=self.tolerance), atom
@@ -80,13 +84,13 @@ class MethodBattery:
         got = self.infer(SMOKERS, FACTS, ["Smokes", "Cancer", "Friends"])
         assert (got["Smokes(Anna)"], got["Cancer(Bob)"], got["Friends(Anna,Bob)"]) == (1.0, 0.0, 1.0)
 
-    def test_what_is_not_decided_is_strictly_between_zero_and_one(self) -> None:
+    def test_an_undecided_atom_is_strictly_between_zero_and_one(self) -> None:
         # log-odds of 800: 1 in every precision
         got = self.infer("p = {A, B}\nS(p)\n800 S(x)", "", "S")
         assert 0.99 < got["S(A)"] <= 1
         assert (got["S(A)"] == 1) == self.is_world
 
-    def test_every_atom_asked_for_is_answered(self) -> None:
+    def test_every_queried_atom_is_answered(self) -> None:
         got = self.infer(SMOKERS, FACTS, "Cancer, Smokes(x), Friends(x, Bob), Friends(x, x)")
         assert list(got) == ["Cancer(Anna)", "Cancer(Bob)", "Cancer(Carl)", "Smokes(Anna)", "Smokes(Bob)",
                              "Smokes(Carl)", "Friends(Anna,Bob)", "Friends(Bob,Bob)", "Friends(Carl,Bob)",
@@ -106,11 +110,19 @@ class MethodBattery:
         one, two = (self.infer(SMOKERS, FACTS, "Smokes, Cancer", seed=3) for _ in range(2))
         assert one.log_odds.tolist() == two.log_odds.tolist()
 
+    def test_the_status_says_why_it_stopped(self) -> None:
+        assert self.infer(SMOKERS, FACTS, "Smokes, Cancer").status is self.status
+
+    def test_a_run_without_time_has_the_status_time(self) -> None:
+        got = self.infer(SMOKERS, FACTS, "Smokes, Cancer", max_seconds=0)
+        assert got.status is Status.TIME
+        assert len(got) == 6
+
     def test_a_theory_that_is_all_evidence_is_answered(self) -> None:
         got = self.infer("p = {A}\nS(p)\n1 S(x)", "S(A)", "S, !S(x)")
         assert dict(got) == {"S(A)": 1.0, "!S(A)": 0.0}
 
-    def test_an_unknown_option_is_refused_with_the_known_ones(self) -> None:
+    def test_an_unknown_option_is_rejected_with_the_known_ones(self) -> None:
         with pytest.raises(LogicMPError, match=f"method '{self.method}' has no option 'speed'"):
             self.infer(SMOKERS, FACTS, "Smokes", speed=3)
 
@@ -119,6 +131,8 @@ CONTRADICTION = "p = {A}\nS(p)\nT(p)\nS(x) v T(x).\n!S(x) v T(x).\nS(x) v !T(x).
 
 
 class SamplingBattery(MethodBattery):
+    """Tests of one sampling method, with its error and its diagnosis."""
+
     # seeds of random theories
     seeds = range(100, 130)
 
@@ -151,11 +165,15 @@ class SamplingBattery(MethodBattery):
     def test_a_run_without_time_stops_with_what_it_has_and_says_so(self) -> None:
         got = self.infer(SMOKERS, FACTS, "Smokes", max_seconds=0)
         assert got.notes[0] == f"{self.method} was stopped after 0 s"
+        assert got.status is Status.TIME
         assert 0 < got["Smokes(Bob)"] < 1
 
     def test_an_error_that_is_not_reached_is_told(self) -> None:
-        notes = self.infer(SMOKERS, FACTS, "Smokes", samples=500, error=1e-5).notes
-        assert any(note.startswith("the standard error is still up to ") for note in notes)
+        # 500 fill twenty batches, 600 twelve of twice the size
+        for samples in (500, 600):
+            got = self.infer(SMOKERS, FACTS, "Smokes", samples=samples, error=1e-5)
+            assert got.status is Status.ITERATIONS
+            assert any(note.startswith("the standard error is still up to ") for note in got.notes)
 
     def test_another_seed_gives_another_answer_within_the_error(self) -> None:
         one, two = (self.infer(SMOKERS, FACTS, "Smokes, Cancer", seed=seed) for seed in (1, 2))
@@ -179,8 +197,7 @@ class SamplingBattery(MethodBattery):
         assert str(caught.value) == (f"method '{self.method}' needs numba, which is not installed\nhint: pip install "
                                      '"logicmp[sampling]"')
 
-    @pytest.mark.parametrize("options", [{"chains": 0}, {"samples": 0}, {"burn_in": -1}])
-    def test_a_number_that_cannot_be_is_refused(self, options: dict[str, int]) -> None:
-        ((name, value),) = options.items()
-        with pytest.raises(LogicMPError, match=f"{name} must be at least [01], got {value}"):
-            self.infer(SMOKERS, FACTS, "Smokes", **options)
+    @pytest.mark.parametrize("name, least", [("chains", 1), ("samples", 1), ("burn_in", 0)])
+    def test_a_number_below_the_least_is_rejected(self, name: str, least: int) -> None:
+        with pytest.raises(LogicMPError, match=f"^{name} must be at least {least}, got {least - 1}$"):
+            self.infer(SMOKERS, FACTS, "Smokes", **{name: least - 1})

@@ -1,11 +1,11 @@
-"""Random theories and models: the raw material of property tests and benchmarks.
+"""Random models: theories with random logits, marginals and evidence.
 
-Stage: parse -> **testing**; shipped, imports torch and hypothesis only where they are used.
+Room: random_theories -> **random_models** -> executor_battery, method_battery.
 
     @given(models(max_constants=3))
     def test_messages_equal_brute_force(model): ...
 
-A random theory is written as text and parsed, so whatever comes out is a theory a user could have written.
+torch and hypothesis are imported only where they are used.
 """
 
 from __future__ import annotations
@@ -16,17 +16,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..parse.theory import Predicate, Theory
-from .random_theories import _chance, random_theory
+from .random_theories import chance, random_theory
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
     from torch import Generator, Tensor
 
 
-
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A theory with numbers: all that one mean-field step needs.
+    """A theory with tensors: the input of one mean-field step.
 
     Shapes (n_t = number of constants of type t), float64:
         plain, symmetric and functional predicates: [n_t1, ..., n_tk]
@@ -39,7 +38,7 @@ class Model:
     unary: dict[str, Tensor]
     # valid marginals; equal to the evidence where there is evidence
     q: dict[str, Tensor]
-    # 1 true, 0 false, NaN unknown; predicates without evidence are left out
+    # 1 true, 0 false, NaN unobserved; predicates without evidence are left out
     evidence: dict[str, Tensor]
 
     def __repr__(self) -> str:
@@ -55,7 +54,7 @@ def random_model(rng: random.Random, **options: Any) -> Model:
 
     Args:
         rng: the source of every choice.
-        options: as for `random_theory`.
+        options: arguments of `random_theory`.
     """
     import torch
 
@@ -66,7 +65,7 @@ def random_model(rng: random.Random, **options: Any) -> Model:
     for predicate in theory.predicates:
         unary[predicate.name] = _random_logits(predicate, sizes, generator)
         marginals = _marginals(predicate, _random_logits(predicate, sizes, generator))
-        if not predicate.functional and _chance(rng, 0.4):
+        if not predicate.functional and chance(rng, 0.4):
             observed = _random_evidence(predicate, sizes, generator)
             evidence[predicate.name] = observed
             marginals = torch.where(observed.isnan(), marginals, observed)
@@ -75,13 +74,13 @@ def random_model(rng: random.Random, **options: Any) -> Model:
 
 
 def models(**options: Any) -> SearchStrategy[Model]:
-    """A hypothesis strategy of random models; options as for `random_theory`."""
+    """A hypothesis strategy of random models; `options` are arguments of `random_theory`."""
     from hypothesis import strategies
 
     return strategies.randoms(use_true_random=False).map(lambda rng: random_model(rng, **options))
 
 
-# numbers
+# tensors
 
 
 def _shape(predicate: Predicate, sizes: dict[str, int]) -> list[int]:
@@ -100,7 +99,7 @@ def _random_logits(predicate: Predicate, sizes: dict[str, int], generator: Gener
 
 
 def _marginals(predicate: Predicate, logits: Tensor) -> Tensor:
-    """Marginals that belong to the logits: sigmoid, or softmax over the values of a categorical variable."""
+    """The marginals of logits: sigmoid, or softmax over the values of a categorical variable."""
     import torch
 
     if predicate.labels is not None:
@@ -113,7 +112,7 @@ def _marginals(predicate: Predicate, logits: Tensor) -> Tensor:
 
 
 def _random_evidence(predicate: Predicate, sizes: dict[str, int], generator: Generator) -> Tensor:
-    """1, 0 and NaN; a row of a multi-class predicate is known as a whole."""
+    """1, 0 and NaN; a row of a multi-class predicate is observed as a whole."""
     import torch
 
     shape = [sizes[type_name] for type_name in predicate.types]
@@ -124,6 +123,6 @@ def _random_evidence(predicate: Predicate, sizes: dict[str, int], generator: Gen
         return torch.where(known.unsqueeze(-1), truth, math.nan)
     truth = (torch.rand(shape, generator=generator, dtype=torch.float64) < 0.5).double()
     if predicate.symmetric:
-        # as numbers, because a matrix of booleans cannot be mirrored by a sum
+        # as floats, because `_mirror` adds two matrices
         known, truth = _mirror(known.double()) > 0, _mirror(truth)
     return torch.where(known, truth, math.nan)

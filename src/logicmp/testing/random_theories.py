@@ -1,11 +1,12 @@
-"""Random theories and models: the raw material of property tests and benchmarks.
+"""Random theories for property tests and benchmarks.
 
-Stage: parse -> **testing**; shipped, imports torch and hypothesis only where they are used.
+Room: parse -> **random_theories** -> random_models.
 
-    @given(models(max_constants=3))
-    def test_messages_equal_brute_force(model): ...
+    @given(theories(max_constants=3))
+    def test_a_theory_prints_and_reads_back(theory): ...
 
-A random theory is written as text and parsed, so whatever comes out is a theory a user could have written.
+A random theory is written as text and then parsed, so a user could have written it. Only `theories`
+imports hypothesis.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ from ..parse.theory import Predicate, Theory
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
-
 
 # what a random theory may use besides weighted clauses
 ALL = frozenset({
@@ -43,7 +43,7 @@ def random_theory(
     max_ground: int = 12,
     features: Collection[str] = ALL,
 ) -> Theory:
-    """A small theory, the same for the same state of `rng`.
+    """A small random theory, reproducible with the state of `rng`.
 
     >>> print(random_theory(random.Random(3), max_rules=1, features={"negative"}), end="")
     person = {1, 2, 3}
@@ -55,27 +55,27 @@ def random_theory(
 
     Args:
         rng: the source of every choice.
-        max_constants: constants of a type; every type has at least one.
-        max_atoms: atoms and equalities of a rule.
-        max_predicates: declared predicates; at least one.
-        max_rules: rules; at least one.
-        max_ground: ground atoms of all predicates together, so that 2^max_ground worlds can be enumerated.
-        features: what may occur, a subset of `ALL`; weighted clauses always may.
+        max_constants: constants of a type, at least 1.
+        max_atoms: atoms and equalities of a rule, at least 1.
+        max_predicates: declared predicates, at least 1.
+        max_rules: rules, at least 1.
+        max_ground: atoms of all predicates together, at least 1; there are up to 2^max_ground worlds.
+        features: what may occur besides weighted clauses, a subset of `ALL`.
     """
     unknown = set(features) - ALL
     if unknown:
-        raise LogicMPError(f"unknown feature {sorted(unknown)[0]!r}", f"known: {', '.join(sorted(ALL))}")
+        raise LogicMPError(f"unknown feature {sorted(unknown)[0]!r}", f"available features: {', '.join(sorted(ALL))}")
     if min(max_constants, max_atoms, max_predicates, max_rules, max_ground) < 1:
-        raise LogicMPError("the limits of a random theory are at least 1")
+        raise LogicMPError("the limits of a random theory must be at least 1")
     features = frozenset(features)
     sizes = {name: rng.randint(1, min(max_constants, max_ground))
-             for name in (("person",), ("person", "item"))[_chance(rng, 0.4)]}
+             for name in (("person",), ("person", "item"))[chance(rng, 0.4)]}
     predicates = _random_predicates(rng, sizes, max_predicates, max_ground, features)
     constants, lines = {}, []
     for (name, size), letter in zip(sizes.items(), "AB", strict=False):
-        if _chance(rng, 0.3):
+        if chance(rng, 0.3):
             constants[name] = [str(i) for i in range(1, size + 1)]
-            # '...' stands between two different numbers
+            # '...' needs two different numbers
             lines.append(f"{name} = {{1, ..., {size}}}" if size > 1 else f"{name} = {{1}}")
         else:
             constants[name] = [f"{letter}{i}" for i in range(1, size + 1)]
@@ -87,7 +87,7 @@ def random_theory(
 
 
 def theories(**options: Any) -> SearchStrategy[Theory]:
-    """A hypothesis strategy of random theories; options as for `random_theory`.
+    """A hypothesis strategy of random theories; `options` are arguments of `random_theory`.
 
     >>> from hypothesis import find
     >>> find(theories(features={"hard"}), lambda theory: theory.rules[0].is_hard).rules[0].weight is None
@@ -98,8 +98,9 @@ def theories(**options: Any) -> SearchStrategy[Theory]:
     return strategies.randoms(use_true_random=False).map(lambda rng: random_theory(rng, **options))
 
 
-def _chance(rng: random.Random, probability: float) -> bool:
-    # the shrinker of hypothesis draws towards 0, which is the simple side here
+def chance(rng: random.Random, probability: float) -> bool:
+    """True with a given probability."""
+    # hypothesis shrinks draws towards 0, which must be the simpler choice
     return rng.random() > 1 - probability
 
 
@@ -112,7 +113,7 @@ def _random_predicates(
     kinds = ["plain", "plain", *(kind for kind in ("symmetric", "multiclass", "functional") if kind in features)]
     predicates: list[Predicate] = []
     for name in [f"{'PQRS'[i % 4]}{i // 4 or ''}" for i in range(rng.randint(1, max_predicates))]:
-        # three tries: what is over the limit is dropped
+        # three tries: a predicate over the limit is dropped
         for _ in range(3):
             predicate = _random_predicate(rng, name, rng.choice(kinds), list(sizes), features)
             if n_ground(predicate, sizes) <= max_ground:
@@ -137,7 +138,7 @@ def _random_predicate(
         for position in rng.sample(range(len(arguments)), min(len(arguments), rng.choice((1, 1, 2)))):
             arguments[position] += mark
     text = f"{name}({', '.join(arguments)})" if arguments else name
-    return _declare(text + (" in {L, M}", " in {L, M, N-1}")[_chance(rng, 0.4)] if kind == "multiclass" else text)
+    return _declare(text + (" in {L, M}", " in {L, M, N-1}")[chance(rng, 0.4)] if kind == "multiclass" else text)
 
 
 def _declare(text: str) -> Predicate:
@@ -145,7 +146,7 @@ def _declare(text: str) -> Predicate:
 
 
 def n_ground(predicate: Predicate, sizes: dict[str, int]) -> int:
-    """How many ground atoms a predicate has, one for each label of a multi-class one.
+    """How many atoms a predicate has, one for each label of a multi-class predicate.
 
     >>> n_ground(_declare("symmetric C(t, t)"), {"t": 3})
     6
@@ -162,7 +163,7 @@ def n_ground(predicate: Predicate, sizes: dict[str, int]) -> int:
 
 @dataclass(frozen=True)
 class _Scope:
-    """The variables that can be written at one place, by name; quantified ones hide free ones."""
+    """The types of the variables in scope, by name; quantified variables hide free ones."""
 
     free: dict[str, str]
     quantified: dict[str, str]
@@ -189,7 +190,7 @@ class _RuleWriter:
         self.constants = constants
         self.features = features
         self.plus: set[str] = set()
-        # free variables that stand in an atom already, so that an equality may use them
+        # free variables that already occur in an atom: only these have a type for an equality
         self.typed: set[str] = set()
         self.n_quantified = 0
 
@@ -198,25 +199,25 @@ class _RuleWriter:
         lead = rng.choice(self.predicates)
         types = [*lead.types, *(rng.choice(list(self.constants)) for _ in range(rng.randint(0, MAX_FREE)))][:MAX_FREE]
         free = dict(zip("xyz", types, strict=False))
-        hard = "hard" in self.features and _chance(rng, 0.15)
-        if "per_constant" in self.features and not hard and _chance(rng, 0.2):
+        hard = "hard" in self.features and chance(rng, 0.15)
+        if "per_constant" in self.features and not hard and chance(rng, 0.2):
             self.plus = set(rng.sample(sorted(free), min(len(free), rng.choice((1, 1, 2)))))
         formula = self._top(n_atoms, _Scope(free, {}), lead)
         if hard:
             return f"{formula}."
-        if "unweighted" in self.features and _chance(rng, 0.1):
+        if "unweighted" in self.features and chance(rng, 0.1):
             return f"({formula})"
-        sign = "-" if "negative" in self.features and _chance(rng, 0.3) else ""
+        sign = "-" if "negative" in self.features and chance(rng, 0.3) else ""
         return f"{sign}{rng.randint(1, 300) / 100:g} {formula}"
 
     def _top(self, n_atoms: int, scope: _Scope, lead: Predicate) -> str:
         rng = self.rng
-        if "formulas" in self.features and _chance(rng, 0.6):
+        if "formulas" in self.features and chance(rng, 0.6):
             formula = self._formula(n_atoms, scope, lead)
-            return f"[{formula}]" if _chance(rng, 0.1) else formula
+            return f"[{formula}]" if chance(rng, 0.1) else formula
         parts = [self._part(scope, lead if i == 0 else None) for i in range(n_atoms)]
         rng.shuffle(parts)
-        if len(parts) > 1 and _chance(rng, 0.5):
+        if len(parts) > 1 and chance(rng, 0.5):
             split = rng.randint(1, len(parts) - 1)
             return f"{' ^ '.join(parts[:split])} => {' v '.join(parts[split:])}"
         return " v ".join(parts)
@@ -227,7 +228,7 @@ class _RuleWriter:
             return self._part(scope, lead)
         if (quantified := self._quantified(scope)) is not None:
             inner, name, before = quantified
-            # the first atom holds the variable, so that it has a type
+            # the first atom contains the variable, so that it has a type
             first = self._atom(inner, None, name)
             rest = self._formula(n_atoms - 1, inner, lead)
             return self._not(f"({before} ({self._joined(first, rest)}))")
@@ -239,12 +240,12 @@ class _RuleWriter:
         return f"{left} {self.rng.choice(('v', '^', '=>', '<=>'))} {right}"
 
     def _not(self, formula: str) -> str:
-        return f"!{formula}" if _chance(self.rng, 0.25) else formula
+        return f"!{formula}" if chance(self.rng, 0.25) else formula
 
     def _part(self, scope: _Scope, lead: Predicate | None) -> str:
         """A literal, an equality, or a quantified literal."""
         rng = self.rng
-        if lead is None and "equality" in self.features and _chance(rng, 0.15):
+        if lead is None and "equality" in self.features and chance(rng, 0.15):
             equality = self._equality(scope)
             if equality:
                 return equality
@@ -252,14 +253,14 @@ class _RuleWriter:
             inner, name, before = quantified
             return self._not(f"({before} {self._not(self._atom(inner, None, name))})")
         atom = self._atom(scope, lead, None)
-        return f"!{atom}" if _chance(rng, 0.5) else atom
+        return f"!{atom}" if chance(rng, 0.5) else atom
 
     def _quantified(self, scope: _Scope) -> tuple[_Scope, str, str] | None:
-        """Sometimes a new quantifier: the scope inside, its variable, and the text in front of its body."""
+        """Sometimes a new quantifier: the scope of its body, its variable, and its text; else None."""
         rng = self.rng
-        if "quantifiers" not in self.features or self.n_quantified == MAX_QUANTIFIED or not _chance(rng, 0.2):
+        if "quantifiers" not in self.features or self.n_quantified == MAX_QUANTIFIED or not chance(rng, 0.2):
             return None
-        # sometimes a name that is taken: the inner variable hides the outer one
+        # sometimes a name that exists already: the inner variable hides the outer one
         name = rng.choice("uuuuw" + "x" * ("x" in scope.free))
         inner = {type_name: _Scope(scope.free, {**scope.quantified, name: type_name}) for type_name in self.constants}
         possible = [t for t in inner if any(t in p.types and self._has_variables(p, inner[t]) for p in self.predicates)]
@@ -281,13 +282,13 @@ class _RuleWriter:
         return f"{name} {rng.choice(('=', '!='))} {rng.choice(others)}" if others else None
 
     def _atom(self, scope: _Scope, predicate: Predicate | None, must: str | None) -> str:
-        """An atom; `must` is a quantified variable that stands in it."""
+        """An atom; `must` is a quantified variable that occurs in it."""
         rng = self.rng
         if predicate is None or not self._has_variables(predicate, scope):
             predicate = rng.choice([p for p in self.predicates if self._has_variables(p, scope)
                                     and (must is None or scope.quantified[must] in p.types)])
         used: list[str] = []
-        # which argument `must` is
+        # the argument that is `must`
         place = -1
         if must is not None:
             used.append(must)
@@ -296,7 +297,7 @@ class _RuleWriter:
         for i, type_name in enumerate(predicate.types):
             if i == place:
                 args.append(self._occurrence(used[0], scope))
-            elif "constants" in self.features and _chance(rng, 0.15):
+            elif "constants" in self.features and chance(rng, 0.15):
                 args.append(rng.choice(self.constants[type_name]))
             else:
                 names = scope.of_type(type_name)
@@ -315,7 +316,7 @@ class _RuleWriter:
             self.typed.add(name)
             if name in self.plus:
                 return f"+{name}"
-        if "offsets" in self.features and _chance(rng, 0.12):
+        if "offsets" in self.features and chance(rng, 0.12):
             return name + rng.choice(("+1", "-1"))
         return name
 

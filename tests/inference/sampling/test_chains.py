@@ -8,7 +8,7 @@ from networks import network_of
 
 from logicmp.ground.network import Network
 from logicmp.inference.sampling.chains import BATCHES, Batches, Chains, Draws, Tally, new_tally
-from logicmp.limits import Clock, silent
+from logicmp.limits import Limits, silent
 
 
 def network() -> Network:
@@ -26,7 +26,7 @@ def run(draw, samples: int = 2000, error: float = 0.0, burn_in: int = 10, second
             tally.square[:] += [(1 - p) ** 2, p**2, (1 - p) ** 2, p**2]
             steps[chain] += 1
 
-    return Chains(2, burn_in, samples, error, "test", Clock(seconds), silent).run(advance, network())
+    return Chains(2, burn_in, samples, error, "test", Limits(seconds), silent).run(advance, network())
 
 
 def test_the_burn_in_is_not_counted() -> None:

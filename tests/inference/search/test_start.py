@@ -12,7 +12,7 @@ from logicmp import LogicMPError
 from logicmp.ground.features import true_features
 from logicmp.inference.moves.arrays import GroundArrays, build_arrays
 from logicmp.inference.search.start import satisfy_hard_rules
-from logicmp.limits import Clock
+from logicmp.limits import Limits
 
 # S is true for all or for none, and then T is true for all
 EQUAL = "p = {A, B, C, D}\nS(p)\nT(p)\nS(x) => S(y).\nS(x) v T(x).\n1 T(x)"
@@ -20,7 +20,7 @@ EQUAL = "p = {A, B, C, D}\nS(p)\nT(p)\nS(x) => S(y).\nS(x) v T(x).\n1 T(x)"
 
 def start(arrays: GroundArrays, chain: int = 0, max_flips: int = 10_000) -> np.ndarray:
     state = arrays.new_state(arrays.ground.log_weight, arrays.ground.is_hard)
-    satisfy_hard_rules(arrays, state, np.random.default_rng(chain), max_flips, Clock(None), chain)
+    satisfy_hard_rules(arrays, state, np.random.default_rng(chain), max_flips, Limits(), chain)
     assert state.n_violated[0] == 0
     return state.values
 

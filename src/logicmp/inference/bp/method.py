@@ -17,14 +17,12 @@ from typing import ClassVar
 import numpy as np
 
 from ...errors import LogicMPError
-from ...ground.build import MAX_GROUNDINGS
 from ...ground.features import expected_counts, independent_probabilities, queried_features
 from ...ground.join import ragged_ranges
 from ...ground.network import Network
 from ...ground.propagate import propagate
-from ...limits import Clock
 from ..answers import odds_of_counts, odds_of_values
-from ..method import Method, Problem, Solution
+from ..method import Method, Problem, Solution, Status
 from .graph import Graph, Reading, build_graph
 from .messages import Messages
 
@@ -33,57 +31,57 @@ from .messages import Messages
 class BeliefPropagation(Method):
     """Sum-product messages in closed form for clauses of any length; exact marginals if the factors form a tree.
 
-    Hard rules are true constraints. The notes report convergence, and the Bethe approximation of log Z.
+    Hard rules are true constraints. The notes give the number of rounds and the Bethe approximation of log Z.
 
     Args:
         iterations: limit of rounds of messages.
         damping: share of the previous log-messages kept, 0 to below 1.
         tolerance: stop when no message (in log-odds) would change by more than this.
-        max_groundings: groundings that the evidence may leave open.
     """
 
     name: ClassVar[str] = "bp"
     iterations: int = 1000
     damping: float = 0.3
     tolerance: float = 1e-8
-    max_groundings: int = MAX_GROUNDINGS
 
     def solve(self, problem: Problem) -> Solution:
         if not 0 <= self.damping < 1:
             raise LogicMPError(f"damping must be at least 0 and below 1, got {self.damping:g}")
-        clock = Clock(self.max_seconds)
-        network = problem.network(self.max_groundings)
+        network = problem.network()
         possible = propagate(network)
         graph, readings = build_graph(network, possible)
         graph, group, readings, notes = self._compress(graph, readings)
         messages = Messages(graph)
-        notes += self._run(messages, problem, clock)
+        status, note = self._run(messages, problem)
         p = _values_of_groups(_probabilities(messages), messages.starts, network, group)
         # zero only what hard rules and evidence exclude, not what is too improbable for a float
         p = np.where(possible, p.clip(np.finfo(np.float64).tiny, None), 0.0)
         bethe = messages.log_partition() + float(network.weights @ network.base)
         formulas = odds_of_counts(network, expected_counts(
             network, _probabilities_of_queried(network, messages, readings, p)))
-        return Solution(odds_of_values(network, p), formulas, notes=[*notes, f"Bethe log Z = {bethe:.6g}"])
+        return Solution(odds_of_values(network, p), status, formulas,
+                        notes=[*notes, note, f"Bethe log Z = {bethe:.6g}"])
 
     def _compress(self, graph: Graph, readings: tuple[Reading, ...]
                   ) -> tuple[Graph, np.ndarray, tuple[Reading, ...], list[str]]:
         """The graph to run on, which of its variables stands for each one of the network, readings and notes."""
         return graph, np.arange(len(graph.cards)), readings, []
 
-    def _run(self, messages: Messages, problem: Problem, clock: Clock) -> list[str]:
+    def _run(self, messages: Messages, problem: Problem) -> tuple[Status, str]:
+        """Send messages until none changes; returns why it stopped, and a note on it."""
+        limits = problem.limits
         done, change = 0, np.inf
         while done < self.iterations and change > self.tolerance:
-            if clock.is_over():
-                return [f"{self.name} was stopped after {clock.seconds} s and {done} rounds of messages, the last "
-                        f"change was {change:.2g}"]
+            if limits.is_over():
+                return Status.TIME, (f"{self.name} was stopped after {limits.seconds} s and {done} rounds of messages, "
+                                     f"the last change was {change:.2g}")
             change = messages.update(self.damping)
             done += 1
             problem.progress(self.name, done, self.iterations)
         if change > self.tolerance:
-            return [f"{self.name} did not settle in {done} rounds: a message still changed by {change:.2g}; raise "
-                    "damping or iterations"]
-        return [f"{self.name} settled after {done} rounds, the last change was {change:.2g}"]
+            return Status.ITERATIONS, (f"{self.name} did not converge in {done} rounds: a message still changed by "
+                                       f"{change:.2g}; raise damping or iterations")
+        return Status.CONVERGED, f"{self.name} converged after {done} rounds, the last change was {change:.2g}"
 
 
 def _probabilities(messages: Messages) -> np.ndarray:

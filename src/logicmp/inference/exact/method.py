@@ -18,13 +18,12 @@ import torch
 from torch import Tensor
 
 from ...errors import CostError
-from ...ground.build import MAX_GROUNDINGS
 from ...ground.network import HARD, Network
 from ...ground.propagate import contradiction
-from ...limits import Clock
+from ...limits import Limits
 from ...parse.theory import Predicate, Rule
 from ..answers import odds_of_counts, odds_of_values
-from ..method import Method, Problem, Solution
+from ..method import Method, Problem, Solution, Status
 from .structures import Structure, find_structures, shorten
 
 # a component whose tables have more cells together is too wide
@@ -79,13 +78,13 @@ class ExactModel:
 
     def log_partition(self, weights: Tensor, potentials: Tensor,
                       progress: Callable[[int, int], None] = lambda done, total: None,
-                      clock: Clock | None = None) -> Tensor:
+                      limits: Limits | None = None) -> Tensor:
         """log Z of the components that are narrow enough, differentiable in both arguments.
 
         Args:
             weights: float64, one for each weight of the network.
             potentials: float64, the log-potential of every value of every variable.
-            clock: raise a CostError when its time is over.
+            limits: raise a CostError when their time is over.
         """
         network = self.network
         starts = torch.from_numpy(network.starts)
@@ -97,9 +96,9 @@ class ExactModel:
         for done, structure in enumerate(self.structures):
             size = max(1, MAX_BATCH // structure.cells)
             for first in range(0, len(structure.variables), size):
-                if clock is not None and clock.is_over():
+                if limits is not None and limits.is_over():
                     raise CostError(f"{done:,} of {len(self.structures):,} kinds of components were summed in "
-                                    f"{clock.seconds:g} s", None, "give more time, or use mean-field")
+                                    f"{limits.seconds:g} s", None, "raise max_seconds, or use mean-field")
                 part = slice(first, first + size)
                 values = self._eliminate(structure, part, weights, potentials, starts)
                 if not bool(torch.isfinite(values).all()):
@@ -201,37 +200,36 @@ class Exact(Method):
 
     Args:
         max_cells: limit of the table cells of one component.
-        max_groundings: groundings that the evidence may leave open.
     """
 
     name: ClassVar[str] = "exact"
     max_cells: int = 2**25
-    max_groundings: int = MAX_GROUNDINGS
 
     def solve(self, problem: Problem) -> Solution:
         model = ExactModel(self.network(problem), self.max_cells)
         model.refuse_wide()
-        solution = solve_exact(model, problem, Clock(self.max_seconds))
+        solution = solve_exact(model, problem)
         for rule in problem.formulas:
             model = ExactModel(self.network(problem, rule), self.max_cells)
             model.refuse_wide()
-            solution.formulas.append(formula_odds(model))
+            solution.formulas.append(formula_odds(model, problem.limits))
         return solution
 
     def network(self, problem: Problem, *more: Rule) -> Network:
         """The ground network, with a queried formula."""
-        return problem.network(self.max_groundings, (*problem.world.theory.rules, *more))
+        return problem.network((*problem.world.theory.rules, *more))
 
 
-def solve_exact(model: ExactModel, problem: Problem, clock: Clock) -> Solution:
+def solve_exact(model: ExactModel, problem: Problem) -> Solution:
     """Marginals as the gradient of log Z; those of components that are too wide are NaN."""
     network = model.network
     weights, potentials = torch.tensor(network.weights), torch.tensor(network.potentials, requires_grad=True)
-    log_z = model.log_partition(weights, potentials, lambda done, n: problem.progress("summing", done, n), clock)
+    log_z = model.log_partition(weights, potentials, lambda done, n: problem.progress("summing", done, n),
+                                problem.limits)
     (slope,) = torch.autograd.grad(log_z, potentials, materialize_grads=True)
     p = _without_underflow(model, slope.numpy())
     n = sum(len(s.variables) for s in model.structures) + len(model.alone)
-    return Solution(odds_of_values(network, p), [], None if model.wide else float(log_z.detach()),
+    return Solution(odds_of_values(network, p), Status.EXACT, [], None if model.wide else float(log_z.detach()),
                     notes=[f"exact on {n:,} of {n:,} components"] if not model.wide else [])
 
 
@@ -246,11 +244,11 @@ def _without_underflow(model: ExactModel, p: np.ndarray) -> np.ndarray:
     return np.where((p == 0) & (possible.numpy() > 0), np.finfo(np.float64).tiny, p)
 
 
-def formula_odds(model: ExactModel) -> np.ndarray:
+def formula_odds(model: ExactModel, limits: Limits | None = None) -> np.ndarray:
     """The log-odds of the last rule of the network, by binding: its probability is the slope of log Z by its weight."""
     network = model.network
     weights = torch.tensor(network.weights, requires_grad=True)
-    log_z = model.log_partition(weights, torch.tensor(network.potentials))
+    log_z = model.log_partition(weights, torch.tensor(network.potentials), limits=limits)
     (expected,) = torch.autograd.grad(log_z, weights, materialize_grads=True)
     return odds_of_counts(network, expected.numpy())[0]
 

@@ -16,12 +16,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ...errors import LogicMPError
-from ...ground.build import MAX_GROUNDINGS
 from ...ground.features import expected_counts, queried_features
 from ...ground.network import Network
-from ...limits import Clock, Progress, need
+from ...limits import Limits, Progress, need
 from ..answers import odds_of_counts, odds_of_values
-from ..method import Method, Problem, Solution
+from ..method import Method, Problem, Solution, Status
 from ..moves.arrays import GroundArrays
 
 
@@ -35,7 +34,6 @@ class Sampler(Method):
         burn_in: samples of each chain that are not counted.
         chains: number of chains, each with its own start.
         max_flips: limit of the search for a world that satisfies the hard rules, where a chain starts.
-        max_groundings: groundings that the evidence may leave open.
     """
 
     samples: int = 100_000
@@ -43,15 +41,14 @@ class Sampler(Method):
     burn_in: int = 500
     chains: int = 4
     max_flips: int = 1_000_000
-    max_groundings: int = MAX_GROUNDINGS
 
     def network(self, problem: Problem) -> Network:
         """The ground network, with all queried formulas."""
         need("numba", "sampling", f"method {self.name!r}")
-        return problem.network(self.max_groundings)
+        return problem.network()
 
-    def plan(self, problem: Problem, clock: Clock) -> Chains:
-        return Chains(self.chains, self.burn_in, self.samples, self.error, self.name, clock, problem.progress)
+    def plan(self, problem: Problem) -> Chains:
+        return Chains(self.chains, self.burn_in, self.samples, self.error, self.name, problem.limits, problem.progress)
 
 
 def solution_of(arrays: GroundArrays, draws: Draws) -> Solution:
@@ -61,16 +58,18 @@ def solution_of(arrays: GroundArrays, draws: Draws) -> Solution:
     holds[queried_features(network)] = draws.queried
     # zero only what evidence and hard rules exclude, not what was too improbable to be seen
     p = np.where(arrays.ground.domain, np.maximum(draws.p, np.finfo(np.float64).tiny), 0.0)
-    return Solution(odds_of_values(network, p), odds_of_counts(network, expected_counts(network, holds)),
-                    notes=draws.notes)
+    return Solution(odds_of_values(network, p), draws.status,
+                    odds_of_counts(network, expected_counts(network, holds)), notes=draws.notes)
 
 
 BATCHES = 20
+# fewer tell nothing about the error
+MIN_BATCHES = 4
 # steps of a batch at first; batches double in size
 FIRST_SIZE = 25
 # seconds between two checks of the clock
 CHUNK_SECONDS = 0.1
-# the share of the time limit that the burn-in may take
+# the share of the time left at the start that the burn-in may take
 BURN_IN_TIME = 0.25
 # values with batch means; if there are more, evenly spaced ones
 MAX_MONITORED = 200_000
@@ -100,6 +99,7 @@ class Draws:
     p: np.ndarray
     queried: np.ndarray
     r_hat: float
+    status: Status
     notes: list[str]
 
 
@@ -117,7 +117,7 @@ class Chains:
     samples: int
     error: float
     name: str
-    clock: Clock
+    limits: Limits
     progress: Progress
 
     def __post_init__(self) -> None:
@@ -142,7 +142,7 @@ class Chains:
                     break
                 batches.merge()
             # every chain makes at least one step
-            if self.clock.is_over() and n_steps:
+            if self.limits.is_over() and n_steps:
                 break
             made = [self._batch(advance, chain, batches, tally, is_first=not n_steps) for chain in range(self.n_chains)]
             n_steps += sum(made)
@@ -152,19 +152,24 @@ class Chains:
         r_hat, found = batches.diagnose(tally.square / n_steps, p)
         notes = [f"{self.n_chains} chains of {n_steps // self.n_chains:,} samples each after "
                  f"{n_burnt // self.n_chains:,} to burn in", *found]
-        if self.clock.is_over():
-            notes.insert(0, f"{self.name} was stopped after {self.clock.seconds} s")
-        elif batches.n == BATCHES and batches.error() > self.error:
-            notes.append(f"the standard error is still up to {batches.error():.2g} (target: "
-                         f"error={self.error:g}): raise samples={self.samples:,}")
-        return Draws(p, tally.watched / n_steps, r_hat, notes)
+        if batches.n == BATCHES and batches.error() <= self.error:
+            status = Status.CONVERGED
+        elif n_steps < self.n_chains * self.samples:
+            status = Status.TIME
+            notes.insert(0, f"{self.name} was stopped after {self.limits.seconds} s")
+        else:
+            status = Status.ITERATIONS
+            if batches.n >= MIN_BATCHES and batches.error() > self.error:
+                notes.append(f"the standard error is still up to {batches.error():.2g}, above error={self.error:g}: "
+                             f"raise samples={self.samples:,}")
+        return Draws(p, tally.watched / n_steps, r_hat, status, notes)
 
     def _burn(self, advance: Advance, scratch: Tally) -> None:
-        """The burn-in steps of all chains in turn, for at most a share of the time limit."""
-        self._done = 0
+        """The burn-in steps of all chains in turn, for at most a share of the time that is left."""
+        self._done, limits = 0, self.limits.part(BURN_IN_TIME)
         for size in np.diff(np.linspace(0, self.burn_in, BATCHES + 1).astype(np.int64)).tolist():
             for chain in range(self.n_chains):
-                if not self.clock.is_over(BURN_IN_TIME):
+                if not limits.is_over():
                     self._steps(advance, chain, size, scratch)
 
     def _batch(self, advance: Advance, chain: int, batches: Batches, tally: Tally, is_first: bool) -> int:
@@ -176,7 +181,7 @@ class Chains:
     def _steps(self, advance: Advance, chain: int, n: int, tally: Tally, least: bool = False) -> int:
         """Make up to n steps of a chain, as time allows; returns how many."""
         made = 0
-        while made < n and (not self.clock.is_over() or (least and made == 0)):
+        while made < n and (not self.limits.is_over() or (least and made == 0)):
             now = min(self._chunk, n - made)
             start = time.monotonic()
             advance(chain, now, tally)
@@ -223,7 +228,7 @@ class Batches:
         Args:
             square: by value, the mean of the squares of its probabilities.
         """
-        if self.n < 4 or not len(self.monitored):
+        if self.n < MIN_BATCHES or not len(self.monitored):
             return np.nan, ["too few samples to compare the chains"] if len(self.monitored) else []
         half = self.n // 2
         parts = self.means[:, :half], self.means[:, self.n - half : self.n]

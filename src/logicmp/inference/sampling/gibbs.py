@@ -16,7 +16,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...limits import Clock
 from ..method import Problem, Solution
 from ..moves.arrays import build_arrays
 from ..search.start import satisfy_hard_rules
@@ -38,8 +37,7 @@ class Gibbs(Sampler):
     max_states: int = MAX_STATES
 
     def solve(self, problem: Problem) -> Solution:
-        clock = Clock(self.max_seconds)
-        chains = self.plan(problem, clock)
+        chains = self.plan(problem)
         network = self.network(problem)
         from . import gibbs_loops
 
@@ -48,7 +46,7 @@ class Gibbs(Sampler):
         states, rngs = [], [np.random.default_rng([problem.seed, chain]) for chain in range(self.chains)]
         for chain, rng in enumerate(rngs):
             states.append(arrays.new_state(arrays.ground.log_weight, arrays.ground.is_hard))
-            satisfy_hard_rules(arrays, states[-1], rng, self.max_flips, clock, chain)
+            satisfy_hard_rules(arrays, states[-1], rng, self.max_flips, problem.limits, chain)
 
         def advance(chain: int, n: int, tally: Tally) -> None:
             gibbs_loops.sweep(arrays.ground, states[chain], blocks, network.potentials, tally, n, rngs[chain])

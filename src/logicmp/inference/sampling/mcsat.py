@@ -16,7 +16,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...limits import Clock
 from ..method import Problem, Solution
 from ..moves.arrays import build_arrays
 from ..search.start import satisfy_hard_rules
@@ -41,8 +40,7 @@ class MCSat(Sampler):
     max_search_flips: int = 100_000
 
     def solve(self, problem: Problem) -> Solution:
-        clock = Clock(self.max_seconds)
-        chains = self.plan(problem, clock)
+        chains = self.plan(problem)
         network = self.network(problem)
         from . import mcsat_loops
 
@@ -51,7 +49,7 @@ class MCSat(Sampler):
         states, rngs = [], [np.random.default_rng([problem.seed, chain]) for chain in range(self.chains)]
         for chain, rng in enumerate(rngs):
             states.append(arrays.new_state(arrays.ground.is_hard, arrays.ground.is_hard))
-            satisfy_hard_rules(arrays, states[-1], rng, self.max_flips, clock, chain)
+            satisfy_hard_rules(arrays, states[-1], rng, self.max_flips, problem.limits, chain)
 
         def advance(chain: int, n: int, tally: Tally) -> None:
             mcsat_loops.sample(arrays.ground, states[chain], work, arrays.cells, tally, n, rngs[chain])

@@ -15,13 +15,12 @@ from typing import ClassVar
 import numpy as np
 
 from ...errors import LogicMPError, closest
-from ...ground.build import MAX_GROUNDINGS
 from ...ground.features import expected_counts, log_weights, true_features
 from ...ground.network import HARD, Network
 from ...ground.propagate import HINT, list_hard_rules
-from ...limits import Clock, Progress, silent
+from ...limits import Limits, Progress, silent
 from ..answers import odds_of_counts, odds_of_values
-from ..method import Method, Problem, Solution
+from ..method import Method, Problem, Solution, Status
 from ..moves.arrays import GroundArrays, build_arrays
 from .ilp import solve_ilp
 from .maxsat import solve_maxsat
@@ -40,7 +39,8 @@ class Best:
     # by variable
     values: np.ndarray
     solver: str
-    is_proven: bool
+    # OPTIMAL if it is proven that no world is better
+    status: Status
     # its log-probability plus log Z
     score: float
     # groundings of rules with positive weights that it violates
@@ -49,7 +49,7 @@ class Best:
 
 
 def best_world(network: Network, weights: np.ndarray | None = None, solver: str = "auto", *, seed: int = 0,
-               max_flips: int = 10_000_000, restarts: int = 10, noise: float = 0.3, clock: Clock | None = None,
+               max_flips: int = 10_000_000, restarts: int = 10, noise: float = 0.3, limits: Limits | None = None,
                progress: Progress = silent) -> Best:
     """The most probable world, or the best one that was found in time.
 
@@ -72,29 +72,30 @@ def best_world(network: Network, weights: np.ndarray | None = None, solver: str 
     if restarts < 1 or max_flips < 1:
         name, given = ("restarts", restarts) if restarts < 1 else ("max_flips", max_flips)
         raise LogicMPError(f"{name} must be at least 1, got {given}")
-    clock = clock or Clock(None)
+    limits = limits or Limits()
     arrays = build_arrays(network, weights, unary_features=True)
     notes: list[str] = []
     candidates = _candidates(solver, arrays)
     for name in candidates:
         if name == "walksat":
-            walk = max_walksat(arrays, np.random.default_rng(seed), max_flips, restarts, noise, clock, progress)
+            walk = max_walksat(arrays, np.random.default_rng(seed), max_flips, restarts, noise, limits, progress)
             if walk.n_violated_hard:
                 raise LogicMPError(f"MaxWalkSAT found no world that satisfies the hard rules in {walk.flips:,} flips: "
                                    f"the best violates {walk.n_violated_hard:,} of their groundings; the hard rules "
                                    f"are:{list_hard_rules(network)}", HINT)
-            late = f", stopped after {clock.seconds} s" if walk.is_late else ""
+            late = f", stopped after {limits.seconds} s" if walk.is_late else ""
             notes.append(f"MaxWalkSAT: {walk.flips:,} flips in {walk.seconds:.2g} s{late}")
-            # a world that violates no rule is a best one
-            return _best(arrays, weights, walk.values, name, walk.n_violated == 0, notes)
+            # a world that violates nothing is the best
+            status = Status.OPTIMAL if walk.n_violated == 0 else Status.TIME if walk.is_late else Status.ITERATIONS
+            return _best(arrays, weights, walk.values, name, status, notes)
         progress(name, 0, 1)
-        left = clock.left()
+        left = limits.left()
         if len(candidates) > 1:
             left = PROOF_SECONDS if left is None else min(left, PROOF_SECONDS)
         values, is_proven = (solve_ilp if name == "ilp" else solve_maxsat)(arrays, left)
         progress(name, 1, 1)
         if values is not None:
-            return _best(arrays, weights, values, name, is_proven, notes)
+            return _best(arrays, weights, values, name, Status.OPTIMAL if is_proven else Status.TIME, notes)
         notes.append(f"{name} found no world in {left:g} s")
     raise LogicMPError(notes[-1], "give it more time, or use solver='walksat'")
 
@@ -111,7 +112,7 @@ def _candidates(solver: str, arrays: GroundArrays) -> list[str]:
     return [exact, "walksat"] if has["walksat"] else [exact]
 
 
-def _best(arrays: GroundArrays, weights: np.ndarray | None, values: np.ndarray, solver: str, is_proven: bool,
+def _best(arrays: GroundArrays, weights: np.ndarray | None, values: np.ndarray, solver: str, status: Status,
           notes: list[str]) -> Best:
     network = arrays.network
     is_true = true_features(network, values)
@@ -120,10 +121,10 @@ def _best(arrays: GroundArrays, weights: np.ndarray | None, values: np.ndarray, 
     score = float(weights @ expected_counts(network, is_true)
                   + network.potentials[network.starts[:-1] + values].sum())
     n_violated = int((is_true & (log_weights(network, weights) < 0)).sum())
-    how = "proven to be the best" if is_proven else "not proven to be the best"
+    how = "proven to be the best" if status is Status.OPTIMAL else "not proven to be the best"
     notes = [*notes, f"{solver}: {how}, log-weight {score:.9g}; it violates {n_violated:,} groundings of rules with "
              "positive weights, and no hard one"]
-    return Best(values, solver, is_proven, score, n_violated, notes)
+    return Best(values, solver, status, score, n_violated, notes)
 
 
 @dataclass
@@ -136,7 +137,6 @@ class Map(Method):
         max_flips: of MaxWalkSAT, all restarts together.
         restarts: of MaxWalkSAT.
         noise: share of random moves of MaxWalkSAT, 0 to 1.
-        max_groundings: groundings that the evidence may leave open.
     """
 
     name: ClassVar[str] = "map"
@@ -144,15 +144,13 @@ class Map(Method):
     max_flips: int = 10_000_000
     restarts: int = 10
     noise: float = 0.3
-    max_groundings: int = MAX_GROUNDINGS
 
     def solve(self, problem: Problem) -> Solution:
-        clock = Clock(self.max_seconds)
-        network = problem.network(self.max_groundings)
+        network = problem.network()
         best = best_world(network, solver=self.solver, seed=problem.seed, max_flips=self.max_flips,
-                          restarts=self.restarts, noise=self.noise, clock=clock, progress=problem.progress)
+                          restarts=self.restarts, noise=self.noise, limits=problem.limits, progress=problem.progress)
         expected = expected_counts(network, true_features(network, best.values))
         formulas = [np.where(odds > 0, np.inf, -np.inf) for odds in odds_of_counts(network, expected)]
         p = np.zeros(len(network.potentials))
         p[network.starts[:-1] + best.values] = 1
-        return Solution(odds_of_values(network, p), formulas, notes=best.notes)
+        return Solution(odds_of_values(network, p), best.status, formulas, notes=best.notes)

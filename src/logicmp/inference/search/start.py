@@ -12,7 +12,7 @@ import numpy as np
 
 from ...errors import LogicMPError
 from ...ground.propagate import HINT, contradiction, list_hard_rules
-from ...limits import Clock, need
+from ...limits import Limits, need
 from ..moves.arrays import GroundArrays, State
 
 # restarts of the search, and its share of random moves
@@ -20,7 +20,7 @@ RESTARTS = 10
 NOISE = 0.3
 
 
-def satisfy_hard_rules(arrays: GroundArrays, state: State, rng: np.random.Generator, max_flips: int, clock: Clock,
+def satisfy_hard_rules(arrays: GroundArrays, state: State, rng: np.random.Generator, max_flips: int, limits: Limits,
                     chain: int) -> None:
     """Fill a state with a world that satisfies the hard rules; raise an error if there is none.
 
@@ -36,7 +36,7 @@ def satisfy_hard_rules(arrays: GroundArrays, state: State, rng: np.random.Genera
     for restart in range(RESTARTS):
         loops.random_world(arrays.ground, search, chain if restart == 0 else 2, rng)
         flips += loops.walk(arrays.ground, search, best, -np.inf, max_flips // RESTARTS, NOISE, trail, rng)[0]
-        if search.n_violated[0] == 0 or clock.is_over():
+        if search.n_violated[0] == 0 or limits.is_over():
             break
     if search.n_violated[0] > 0:
         search.values[:] = _by_sat_solver(arrays, flips)

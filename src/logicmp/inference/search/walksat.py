@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...limits import Clock, Progress, need
+from ...limits import Limits, Progress, need
 from ..moves.arrays import GroundArrays
 
 # moves between two checks of the clock at first; doubled until they take about CHUNK_SECONDS
@@ -38,7 +38,7 @@ class Walk:
 
 
 def max_walksat(arrays: GroundArrays, rng: np.random.Generator, max_flips: int, restarts: int, noise: float,
-                clock: Clock, progress: Progress) -> Walk:
+                limits: Limits, progress: Progress) -> Walk:
     """The world of lowest cost that a search with restarts finds.
 
     Args:
@@ -66,13 +66,13 @@ def max_walksat(arrays: GroundArrays, rng: np.random.Generator, max_flips: int, 
             if time.monotonic() - before < CHUNK_SECONDS / 2:
                 chunk *= 2
             progress("MaxWalkSAT", done, max_flips)
-            if state.n_violated[0] == 0 or done >= goal or clock.is_over():
+            if state.n_violated[0] == 0 or done >= goal or limits.is_over():
                 break
-        if state.n_violated[0] == 0 or clock.is_over():
+        if state.n_violated[0] == 0 or limits.is_over():
             break
     # the search remembers moves, but not how quantified parts followed them
     state.values[:] = best
     loops.follow(g, state)
     n_violated_hard = int(g.is_hard[state.violated[: state.n_violated[0]]].sum())
     return Walk(state.values.copy(), int(state.n_violated[0]), n_violated_hard, done, time.monotonic() - start,
-                clock.is_over())
+                limits.is_over())

@@ -1,0 +1,205 @@
+"""The mean-field loop, the only one: the layer, `infer` and the learners all run it.
+
+Room: plan -> **execute** -> layer, inference, learning.  Paper: Algorithm 1, Eq. 2.
+
+    run = Run(executor, inputs, weights)
+    logits = run.iterate(Schedule(iterations=5))           # q = sigmoid(logits), logits = unary - sum of w dV/dq
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from ..errors import LogicMPError
+from ..parse.theory import Theory
+from .inputs import Inputs
+from .marginals import as_given, marginals, one_per_variable, unary_and_entropy
+from .operations import count
+from .receive import subtract
+from .recompute import Recompute, Replay
+from .schedule import Schedule
+from .state import Call, Executor, Values, is_tracing
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """One iteration of a run; number 0 is the start. Bound and violations are computed when you call them."""
+
+    number: int
+    # by predicate, and the log-odds they come from, [1, ...] where there is no batch
+    marginals: dict[str, Tensor]
+    logits: dict[str, Tensor]
+    # [batch...]
+    elbo: Callable[[], Tensor]
+    # [batch..., rules]
+    violations: Callable[[], Tensor]
+
+
+def initial_weights(theory: Theory, sizes: Mapping[str, int], hard_weight: float,
+                    dtype: torch.dtype | None = None) -> list[Tensor]:
+    """The weight of each rule as it is written: 1 if it has none, one for each constant of a variable marked `+`."""
+    weights = []
+    for rule in theory.rules:
+        shape = [sizes[rule.variables[name]] for name in rule.per_constant]
+        if 0 in shape:
+            raise LogicMPError(f"the rule '{rule}' has one weight per constant, but its constants are not declared",
+                               "declare them in the theory, or pass sizes")
+        value = hard_weight if rule.is_hard else 1.0 if rule.weight is None else rule.weight
+        weights.append(torch.full(shape, float(value), dtype=dtype))
+    return weights
+
+
+# called after every iteration; the run ends when it returns True
+Watch = Callable[[Iteration], bool | None]
+
+
+class Run:
+    """Mean field on one input: iterations, expected violations, and the bound of log Z.
+
+    Args:
+        executor: the plan, ready to run.
+        inputs: checked tensors of the call.
+        weights: one tensor for each rule; gradients flow to them.
+        reduce: "sum", or "mean" to divide a rule's weight by its groundings per atom.
+    """
+
+    def __init__(self, executor: Executor, inputs: Inputs, weights: Sequence[Tensor], reduce: str = "sum"):
+        self.executor = executor
+        self.theory: Theory = executor.theory
+        self.inputs = inputs
+        call = Call([self._as_call_weight(w, f) for f, w in enumerate(weights)], inputs.sizes, inputs.like,
+                    inputs.masks, inputs.observed)
+        self.call = _average(call, executor) if reduce == "mean" else call
+        # unary potentials as they enter Eq. 2, one per variable
+        self.base = self._one_per_variable(inputs.unary)
+        # values that depend only on evidence and weights, with the call they belong to
+        self._constants: tuple[Call, Values] | None = None
+        # tensors that must not change in place before the backward pass
+        self._sources = [*self.base.values(), *inputs.evidence.values(), *inputs.masks.values(), *weights]
+
+    def _as_call_weight(self, weight: Tensor, f: int) -> Tensor:
+        weight = weight.to(self.inputs.like.dtype)
+        return weight.unsqueeze(0) if self.executor.plan.rules[f].n_weight_axes else weight
+
+    def _one_per_variable(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        return {name: one_per_variable(self.theory.predicate[name], tensor) for name, tensor in tensors.items()}
+
+    # the loop
+
+    def iterate(self, schedule: Schedule, start: Mapping[str, Tensor] | None = None,
+                watch: Watch | None = None) -> dict[str, Tensor]:
+        """Algorithm 1: update all marginals at once, `schedule.iterations` times.
+
+        Args:
+            start: logits to start from instead of the unary potentials, with one batch dimension.
+            watch: called with every iteration, the last one included; the run ends when it returns True.
+        """
+        logits = self.base if start is None else self._one_per_variable(start)
+        call = self._scaled(schedule.factor)
+        q: dict[str, Tensor] = {}
+        recompute = self._recompute(schedule, start)
+        replay: Replay | None = None
+        with contextlib.nullcontext() if recompute is None else recompute.hooks():
+            for number in range(schedule.iterations):
+                before, q = q, self.marginals(logits, schedule.temperature)
+                if watch is not None and watch(self._iteration(number, q, logits)):
+                    break
+                if before and _has_converged(before, q, schedule.tolerance):
+                    break
+                if recompute is not None:
+                    replay = recompute.begin(q, partial(self._remake, replay))
+                if self._constants is None or self._constants[0] is not call:
+                    self._constants = call, self.executor.constants(call)
+                # without damping nothing needs the old logits: release their memory before the new ones exist
+                old, logits = (logits if schedule.damping else {}), self.base
+                logits = self.executor.subtract_messages(self.base, q, call, self._constants[1], replay)
+                logits = {name: torch.lerp(x, old[name], schedule.damping) if old else x for name, x in logits.items()}
+            else:
+                if watch is not None:
+                    watch(self._iteration(schedule.iterations, self.marginals(logits, schedule.temperature), logits))
+        if recompute is not None:
+            recompute.finish()
+        return logits
+
+    def _iteration(self, number: int, q: dict[str, Tensor], logits: dict[str, Tensor]) -> Iteration:
+        shape = (*self.inputs.batch, len(self.theory.rules))
+        return Iteration(number, q, logits, lambda: self.elbo(q).reshape(self.inputs.batch),
+                         lambda: self.counts(q).reshape(shape))
+
+    def _scaled(self, factor: float) -> Call:
+        return self.call if factor == 1 else replace(self.call, weights=[w * factor for w in self.call.weights])
+
+    def _recompute(self, schedule: Schedule, start: Mapping[str, Tensor] | None) -> Recompute | None:
+        """In training, store less for the backward pass, where logits are unary potentials minus messages alone."""
+        needs_grad = torch.is_grad_enabled() and any(t.requires_grad for t in self._sources)
+        is_plain = not schedule.damping and schedule.temperature == 1 and start is None
+        return Recompute(self._sources) if needs_grad and is_plain and not is_tracing() else None
+
+    def _remake(self, before: Replay | None, name: str) -> Tensor:
+        """The marginals an iteration started with, from the messages of the iteration before it."""
+        logits = self.base[name].detach()
+        for total, weight in () if before is None else before.updates.get(name, ()):
+            logits = subtract(logits, total, weight)
+        return marginals(self.inputs, self.theory.predicate[name], logits)
+
+    # at given marginals
+
+    def marginals(self, logits: Mapping[str, Tensor] | None = None, temperature: float = 1.0) -> dict[str, Tensor]:
+        """The marginals of logits, by default of the unary potentials: what the model says before any rule."""
+        return {name: marginals(self.inputs, self.theory.predicate[name], x if temperature == 1 else x / temperature)
+                for name, x in (self.base if logits is None else logits).items()}
+
+    def counts(self, q: Mapping[str, Tensor], weighted: bool = False) -> Tensor:
+        """The expected violations of each rule, [batch, rules]; weighted, times the rule's weight."""
+        return self.executor.counts(q, self.call, weighted)
+
+    def elbo(self, q: Mapping[str, Tensor]) -> Tensor:
+        """The lower bound of log Z at these marginals, [batch]."""
+        total = -self.executor.counts(q, self.call, weighted=True).sum(-1)
+        groundings = self.executor.weighted_groundings(self.call)
+        for f, rule in enumerate(self.executor.plan.rules):
+            total = total + groundings[:, f] / rule.n_clauses
+        for name, unary in self.base.items():
+            total = total + unary_and_entropy(self.inputs, self.theory.predicate[name], unary, q[name])
+        return total
+
+    def output(self, logits: Mapping[str, Tensor], name: str, shape: Sequence[int]) -> Tensor:
+        """The logits of a predicate in the shape that was given; observed atoms are certain."""
+        return as_given(self.inputs, self.theory.predicate[name], logits, torch.Size(shape))
+
+    def outputs(self, logits: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The logits of every predicate that is not observed, with the batch dimensions that were given."""
+        return {name: self.output(logits, name, x.shape) for name, x in self.inputs.unary.items()}
+
+
+def largest_change(before: Mapping[str, Tensor], q: Mapping[str, Tensor]) -> float:
+    """The largest change of a marginal between two iterations."""
+    return max((float((q[name] - before[name]).detach().abs().max()) for name in q if q[name].numel()), default=0.0)
+
+
+def _has_converged(before: Mapping[str, Tensor], q: Mapping[str, Tensor], tolerance: float) -> bool:
+    return bool(tolerance) and not is_tracing() and largest_change(before, q) < tolerance
+
+
+def _average(call: Call, executor: Executor) -> Call:
+    """Divide the weight of each rule by its groundings per atom, so that one weight fits inputs of different size."""
+    weights = []
+    for weight, rule in zip(call.weights, executor.plan.rules, strict=True):
+        per_atom: Tensor | float = 1.0
+        for axis in (axis for ranges in rule.groundings[:1] for axis in ranges):
+            per_atom = per_atom * count(axis, call)
+        for axis in rule.spread:
+            per_atom = per_atom / count(axis, call)
+        # an atom below a quantifier has less than one grounding of its own: nothing to divide
+        if isinstance(per_atom, Tensor):
+            per_atom = per_atom.clamp_min(1.0).reshape(-1, *[1] * rule.n_weight_axes)
+        else:
+            per_atom = max(per_atom, 1.0)
+        weights.append(weight / per_atom)
+    return replace(call, weights=weights)

@@ -1,0 +1,111 @@
+"""`logicmp check`: what it prints, and its errors."""
+
+from __future__ import annotations
+
+import json
+
+from shell import SMOKING, Ended, Shell
+
+
+def test_check_says_what_it_read(shell: Shell) -> None:
+    assert shell("check", "smoking.mln") == Ended(0, """\
+smoking.mln: 1 type, 4 predicates, 2 rules, 2 warnings
+
+types
+  person       2 constants: Anna, Bob
+
+predicates
+  Smokes(person)
+  Friends(person, person)
+  Cancer(person)
+  Rain
+
+rules
+     7: 1.5 Smokes(x) ^ Friends(x, y) => Smokes(y)
+     8: Smokes(x) <=> Cancer(x).
+
+warnings
+  line 5: predicate Rain is in no rule
+  line 7: a weighted implication also lowers its premise: an atom there becomes less likely where the conclusion is \
+unlikely
+""", "")
+
+
+def test_check_reads_the_facts_too(shell: Shell) -> None:
+    shell.write("open.mln", "Works(person, firm)\n*Big(firm)\n1 Works(x, y) v Big(y)")
+    shell.write("open.db", "\n".join(f"Works(P{k}, Acme)" for k in range(8)) + "\n!Big(Acme)\nBig(Bolt)\n!Big(Acme)")
+    assert shell("check", "open.mln", "-e", "open.db") == Ended(0, """\
+open.mln: 2 types, 2 predicates, 1 rule, 1 warning
+
+types
+  person       8 constants: P0, P1, P2, P3, P4, P5, ...   (open: facts may add constants)
+  firm         2 constants: Acme, Bolt   (open: facts may add constants)
+
+predicates
+  Works(person, firm)
+  *Big(firm)
+
+rules
+     3: 1 Works(x, y) v Big(y)
+
+facts: 10
+  Works        8
+  Big          2
+
+warnings
+  open.db: 1 fact of Big is given again, first on line 11
+""", "")
+
+
+def test_check_as_json(shell: Shell) -> None:
+    shell.write("smoking.db", "Smokes(Anna)\n!Friends(Bob, Anna)\n")
+    status, out, err = shell("check", "smoking.mln", "--evidence", "smoking.db", "--format", "json")
+    assert (status, err) == (0, "")
+    assert json.loads(out) == {
+        "types": {"person": {"constants": ["Anna", "Bob"], "closed": True}},
+        "predicates": {"Smokes": "Smokes(person)", "Friends": "Friends(person, person)", "Cancer": "Cancer(person)",
+                       "Rain": "Rain"},
+        "rules": [
+            {"line": 7, "rule": "1.5 Smokes(x) ^ Friends(x, y) => Smokes(y)", "weight": 1.5, "hard": False,
+             "variables": {"x": "person", "y": "person"}},
+            {"line": 8, "rule": "Smokes(x) <=> Cancer(x).", "weight": None, "hard": True,
+             "variables": {"x": "person"}},
+        ],
+        "facts": {"Smokes": 1, "Friends": 1},
+        "warnings": [
+            "line 5: predicate Rain is in no rule",
+            "line 7: a weighted implication also lowers its premise: an atom there becomes less likely "
+            "where the conclusion is unlikely",
+        ],
+    }
+    assert json.loads(shell("check", "smoking.mln", "--format", "json").out)["facts"] is None
+
+
+def test_check_reads_standard_input(shell: Shell) -> None:
+    from_file, from_stdin = shell("check", "smoking.mln"), shell("check", "-", stdin=SMOKING)
+    assert from_stdin == from_file._replace(out=from_file.out.replace("smoking.mln", "-"))
+
+
+def test_check_takes_the_grammar(shell: Shell) -> None:
+    shell.write("prac.mln", "P(t)\n1 P(x)")
+    assert '  1 P("x")\n' not in shell("check", "prac.mln").out
+    assert '1 P("x")\n' in shell("check", "prac.mln", "--grammar", "prac").out
+
+
+def test_check_of_a_rule_that_costs_too_much_is_a_warning(shell: Shell) -> None:
+    shell.write("parity.mln", "P(t)\n1 " + " <=> ".join(f"P({name})" for name in "abcdefghijkl"))
+    status, out, err = shell("check", "parity.mln")
+    assert (status, err) == (0, "")
+    assert out.endswith("\nwarnings\n  line 2: this rule needs more than 512 products (1024 so far): "
+                        "split it into smaller rules, or raise max_cubes\n")
+
+
+def test_wrong_facts(shell: Shell) -> None:
+    shell.write("smoking.db", "Smokes(Anna)\nSmokes(Carl)\n")
+    assert shell("check", "smoking.mln", "-e", "smoking.db") == Ended(1, "", """\
+error: 'Carl' is not a constant of type 'person', whose constants are listed
+ --> smoking.db:2:1
+2 | Smokes(Carl)
+  | ^^^^^^^^^^^^
+hint: declared constants: Anna, Bob
+""")

@@ -1,0 +1,68 @@
+"""Between tensors and variables: scores of values, open values, labels and answers."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from logicmp import LogicMPError, parse_theory
+from logicmp.constrain.tensors import as_evidence, certain_logits, open_values, to_atoms, value_scores, write_answer
+from logicmp.execute.inputs import read_inputs
+
+DECLARATIONS = ["P(t, u)", "symmetric P(t, t)", "P(t) in {A, B, C}", "P(t, u!)", "P(t!, u)", "P(t, u?)", "P(t?, u?)"]
+SIZES = {"t": 3, "u": 3}
+
+
+@pytest.mark.parametrize("declaration", DECLARATIONS)
+def test_the_values_of_a_variable_are_a_distribution_and_come_back_as_marginals(declaration: str) -> None:
+    theory = parse_theory(declaration)
+    predicate = theory.predicates[0]
+    logits = torch.randn(2, 3, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    logits = (logits + logits.mT) / 2 if predicate.symmetric else logits
+    inputs = read_inputs(theory, logits, None, None)
+    p = value_scores(inputs, predicate).exp()
+    torch.testing.assert_close(p.sum(-1), torch.ones_like(p[..., 0]))
+    got = to_atoms(predicate, p, SIZES)
+    if not predicate.is_categorical:
+        want = logits.sigmoid()
+    else:
+        dims = (-1,) if predicate.labels else tuple(k + 1 for k in predicate.functional)
+        weights = logits.exp()
+        want = weights / (weights.sum(dims, keepdim=True) + predicate.may_be_none)
+    torch.testing.assert_close(got, want)
+    # the most probable values as an answer, one for each variable
+    answer = write_answer(predicate, p.argmax(-1), inputs)
+    best = to_atoms(predicate, p == p.amax(-1, True), SIZES)
+    assert torch.equal(answer, logits.argmax(-1) if predicate.labels else best)
+
+
+def test_evidence_of_a_label_excludes_the_others() -> None:
+    theory = parse_theory("P(t) in {A, B, C}")
+    nan = torch.nan
+    evidence = torch.tensor([[1.0, nan, nan], [0.0, nan, nan]])
+    scores = value_scores(read_inputs(theory, {"P": torch.zeros(2, 3)}, {"P": evidence}, None), theory.predicates[0])
+    torch.testing.assert_close(scores.exp(), torch.tensor([[[1.0, 0, 0], [0, 0.5, 0.5]]]))
+
+
+def test_evidence_that_excludes_every_value_is_rejected() -> None:
+    theory = parse_theory("P(t) in {A, B, C}")
+    inputs = read_inputs(theory, {"P": torch.zeros(2, 3)}, {"P": torch.zeros(2, 3)}, None)
+    with pytest.raises(LogicMPError, match=r"the evidence makes every value of a variable of P\(t\) in .* false"):
+        value_scores(inputs, theory.predicates[0])
+
+
+def test_observed_and_masked_atoms_are_not_open() -> None:
+    theory = parse_theory("P(t, t)")
+    evidence = torch.full((3, 3), torch.nan)
+    evidence[0, 1] = 0
+    inputs = read_inputs(theory, {"P": torch.zeros(3, 3)}, {"P": evidence}, torch.tensor([True, True, False]))
+    assert open_values(inputs, theory.predicates[0])[0].any(-1).tolist() == [
+        [True, False, False], [True, True, False], [False, False, False]]
+
+
+def test_labels_as_integers_become_one_hot_and_certain() -> None:
+    theory = parse_theory("P(t) in {A, B, C}\nQ(t)")
+    found = as_evidence(theory, {"P": torch.tensor([2, 0]), "Q": torch.tensor([1, 0])})
+    assert found["P"].tolist() == [[False, False, True], [True, False, False]]
+    assert found["Q"].tolist() == [True, False]
+    assert certain_logits(theory, found)["P"].sigmoid().round().tolist() == [[0, 0, 1], [1, 0, 0]]

@@ -1,0 +1,138 @@
+"""Files: what is read from them, what an error says, and what a reader finds while someone writes."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+import torch
+
+from logicmp import LogicMPError, RuleError
+from logicmp.errors import Source, Span
+from logicmp.files import load_tensors, read_source, save_tensors, write_whole
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+def test_newlines_of_every_system_are_read_as_one(tmp_path: Path, newline: str) -> None:
+    path = tmp_path / "people.db"
+    path.write_bytes(newline.join(["// people", "", "Smokes(Anna)"]).encode())
+    assert read_source(path) == Source(str(path), "// people\n\nSmokes(Anna)")
+
+
+def test_a_byte_order_mark_is_dropped_and_latin_1_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "people.db"
+    path.write_bytes(b"\xef\xbb\xbfSmokes(Anna)")
+    assert read_source(path).text == "Smokes(Anna)"
+    path.write_bytes("Smokes(Müller)".encode("latin-1"))
+    assert read_source(path).text == "Smokes(Müller)"
+
+
+def test_a_missing_file_has_a_hint(tmp_path: Path) -> None:
+    (tmp_path / "people.db").write_text("")
+    for name, hint in [("peple.db", f"did you mean '{tmp_path}/people.db'?"),
+                       ("none/a.db", f"there is no folder '{tmp_path}/none'")]:
+        with pytest.raises(LogicMPError) as caught:
+            read_source(tmp_path / name)
+        assert str(caught.value) == f"cannot read '{tmp_path}/{name}': No such file or directory\nhint: {hint}"
+
+
+@pytest.mark.parametrize("path, reason", [("x" * 300, "File name too long"), ("a\0b", "embedded null byte")])
+def test_an_impossible_path_cannot_be_read_or_written(path: str, reason: str) -> None:
+    with pytest.raises(LogicMPError) as caught:
+        read_source(Path(path))
+    assert str(caught.value).startswith(f"cannot read {path!r}: {reason}")
+    with pytest.raises(LogicMPError) as caught:
+        write_whole(Path(path), "text")
+    assert str(caught.value) == f"cannot write {path!r}: {reason}"
+
+
+def test_an_error_shows_the_line_that_includes_the_file(tmp_path: Path) -> None:
+    source = Source("main.mln", '#include "none.mln"')
+    with pytest.raises(RuleError) as caught:
+        read_source(tmp_path / "none.mln", Span(source, 0, 19))
+    assert " --> main.mln:1:1\n" in str(caught.value)
+
+
+# writing
+
+
+def test_a_file_that_cannot_be_written_stays_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "answers.json"
+    write_whole(path, "old")
+
+    def fail(descriptor: int) -> None:
+        # everything is in the temporary file by now
+        assert [p.read_text() for p in tmp_path.glob("*.part")] == ["new"]
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", fail)
+    with pytest.raises(LogicMPError) as caught:
+        write_whole(path, "new", "answers", "free some space")
+    assert str(caught.value) == (f"cannot write answers to {str(path)!r}: No space left on device\n"
+                                 "hint: free some space")
+    assert path.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["answers.json"]
+
+
+def test_two_writers_at_once_leave_one_whole_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "answers.json"
+    fsync = os.fsync
+
+    def write_another(descriptor: int) -> None:
+        monkeypatch.setattr("os.fsync", fsync)
+        write_whole(path, "a second writer")
+        assert path.read_text() == "a second writer"
+
+    monkeypatch.setattr("os.fsync", write_another)
+    write_whole(path, "first")
+    assert path.read_text() == "first"
+    assert [p.name for p in tmp_path.iterdir()] == ["answers.json"]
+
+
+def test_a_replaced_file_keeps_its_permissions_and_a_new_one_has_the_usual(tmp_path: Path) -> None:
+    usual, private = tmp_path / "usual", tmp_path / "private"
+    usual.touch()
+    private.touch(0o600)
+    write_whole(private, "new")
+    write_whole(tmp_path / "new", "new")
+    assert stat.S_IMODE(private.stat().st_mode) == 0o600
+    assert (tmp_path / "new").stat().st_mode == usual.stat().st_mode
+
+
+def test_a_link_and_a_device_stay_what_they_are(tmp_path: Path) -> None:
+    link, pipe = tmp_path / "link", tmp_path / "pipe"
+    (tmp_path / "folder").mkdir()
+    link.symlink_to("folder/file")
+    write_whole(link, "text")
+    assert link.is_symlink() and (tmp_path / "folder/file").read_text() == "text"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_whole(pipe, "text")
+    assert os.read(reader, 100) == b"text" and pipe.is_fifo()
+    os.close(reader)
+
+
+# tensors
+
+
+def test_tensors_are_read_as_they_were_written(tmp_path: Path) -> None:
+    path = tmp_path / "weights"
+    tensors = {"half": torch.tensor([0.5, 2.0], dtype=torch.bfloat16), "one": torch.tensor(1.0, dtype=torch.float64)}
+    save_tensors(path, tensors, {"theory": "A v B"}, "weights")
+    found, metadata = load_tensors(path, "weights")
+    assert metadata == {"theory": "A v B"}
+    assert {name: (t.dtype, t.tolist()) for name, t in found.items()} == {
+        name: (t.dtype, t.tolist()) for name, t in tensors.items()}
+
+
+def test_what_is_no_file_of_tensors_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "weights"
+    for data, reason in [(None, "No such file or directory"), (b"PK\x03\x04", "")]:
+        if data is not None:
+            path.write_bytes(data)
+        with pytest.raises(LogicMPError) as caught:
+            load_tensors(path, "weights", "choose another file")
+        assert str(caught.value).startswith(f"cannot read weights from {str(path)!r}: {reason}")
+        assert caught.value.hint == "choose another file"
