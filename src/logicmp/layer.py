@@ -27,7 +27,7 @@ from .execute.explain import Push, find_atom, push_of_each_rule, strongest
 from .execute.inputs import Inputs, read_inputs
 from .execute.mean_field import Iteration, Run, Watch, initial_weights
 from .execute.schedule import Schedule
-from .files import write_whole
+from .files import load_tensors, save_tensors
 from .normalize.build import SEMANTICS, normalize_theory
 from .parse.load import parse_theory
 from .parse.theory import Theory
@@ -286,23 +286,13 @@ class LogicMP(nn.Module):
 
     def save(self, path: str | Path) -> None:
         """Write rules, options and weights to one safetensors file, whole or not at all."""
-        from safetensors.torch import save
-
-        write_whole(Path(path), save(
-            {k: v for k, v in self.state_dict().items() if not k.endswith("_extra_state")},
-            {"theory": str(self.theory), "options": json.dumps(asdict(self.options))}), "a layer")
+        save_tensors(Path(path), {k: v for k, v in self.state_dict().items() if not k.endswith("_extra_state")},
+                     {"theory": str(self.theory), "options": json.dumps(asdict(self.options))}, "a layer")
 
     @staticmethod
     def load(path: str | Path) -> LogicMP:
         """Read a layer that `save` wrote."""
-        from safetensors import SafetensorError, safe_open
-
-        try:
-            with safe_open(str(path), "pt") as file:
-                metadata = file.metadata() or {}
-                weights = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-        except (OSError, SafetensorError) as cause:
-            raise LogicMPError(f"cannot read a layer from {str(path)!r}: {cause}") from None
+        weights, metadata = load_tensors(Path(path), "a layer")
         if "theory" not in metadata:
             raise LogicMPError(f"{str(path)!r} is not a saved layer: it contains no theory")
         try:

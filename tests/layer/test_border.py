@@ -19,8 +19,8 @@ CLOSED = "*F(t, t)\nS(t)\n1 S(x) ^ F(x,y) => S(y)"
 CONSTANTS = "A(t)\n1 A(K) => A(L)"
 FRIENDS = {"Friends": torch.zeros(3, 3)}
 
-OF_VALUES = "\nhint: 1 observed true, 0 observed false, NaN not observed; beliefs go into unary"
-OF_NUMBERS = "\nhint: look at what makes them; observed atoms go into evidence, missing entities into mask"
+OF_VALUES = "\nhint: 1 is true, 0 false, NaN unobserved; pass probabilities as log-odds in unary"
+OF_NUMBERS = "\nhint: check the model's output; use mask for padding, evidence for observed atoms"
 
 # theory, arguments of the call, the error
 CALLS: dict[str, tuple[str, dict[str, Any], str]] = {

@@ -8,7 +8,7 @@ import math
 import pytest
 
 from logicmp import Marginals, infer, parse_facts, parse_theory
-from logicmp.inference.method import Iteration
+from logicmp.inference.method import TraceLine
 from logicmp.show.answers import describe, to_csv, to_json, to_text, trace_to_csv
 
 THEORY = parse_theory("p = {A, \"B, C\"}\nS(p)\nT(p)\n2 S(x) => T(x)\nS(x)")
@@ -43,7 +43,7 @@ def test_json_is_valid_where_log_odds_are_infinite(found: Marginals) -> None:
 
 
 def test_a_trace_has_a_column_per_rule() -> None:
-    trace = [Iteration(0, -2.0, [1.0, 0.5], math.inf), Iteration(1, -1.5, [0.5, 0.25], 0.125)]
+    trace = [TraceLine(0, -2.0, [1.0, 0.5], math.inf), TraceLine(1, -1.5, [0.5, 0.25], 0.125)]
     assert trace_to_csv(trace, ["1 S(x)", "T(x), hard"]) == (
         'iteration,elbo,change,1 S(x),"T(x), hard"\n0,-2.0,,1.0,0.5\n1,-1.5,0.125,0.5,0.25\n')
 

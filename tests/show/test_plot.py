@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from logicmp import LogicMPError
-from logicmp.inference.method import Iteration
+from logicmp.inference.method import TraceLine
 from logicmp.show.plot import MAX_LINES, check_plot, draw_trace
 
 
 @pytest.mark.parametrize("name, start", [("run.png", b"\x89PNG"), ("run.SVG", b"<?xml"), ("run.pdf", b"%PDF")])
 def test_the_suffix_chooses_the_format(tmp_path: Path, name: str, start: bytes) -> None:
-    trace = [Iteration(number, -1.0 / (number + 1), [1.0], 0.5) for number in range(3)]
+    trace = [TraceLine(number, -1.0 / (number + 1), [1.0], 0.5) for number in range(3)]
     check_plot(tmp_path / name)
     draw_trace(tmp_path / name, trace, ["1 Costs(x, $5)"])
     assert (tmp_path / name).read_bytes().startswith(start)
@@ -22,7 +22,7 @@ def test_the_suffix_chooses_the_format(tmp_path: Path, name: str, start: bytes) 
 
 def test_rules_with_few_violations_share_a_line(tmp_path: Path) -> None:
     n = MAX_LINES + 3
-    trace = [Iteration(number, 0.0, [float(rule) for rule in range(n)], 0.0) for number in range(2)]
+    trace = [TraceLine(number, 0.0, [float(rule) for rule in range(n)], 0.0) for number in range(2)]
     draw_trace(tmp_path / "run.svg", trace, [f"rule {rule}" for rule in range(n)])
     # an SVG of matplotlib has the text of each label in a comment
     text = (tmp_path / "run.svg").read_text(encoding="utf-8")

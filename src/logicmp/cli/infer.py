@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 METHODS_PAGE = 'see "Methods" in the documentation (docs/methods.md in the repository)'
 
 
-class OutputFormat(str, Enum):
+class OutputFormat(StrEnum):
     text = "text"
     json = "json"
     csv = "csv"
 
 
-class WorldName(str, Enum):
+class WorldName(StrEnum):
     alchemy = "alchemy"
     open = "open"
     closed = "closed"

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from ..learning.minimize import LearningProgress
 
 
-class Method(str, Enum):
+class Method(StrEnum):
     pseudo_likelihood = "pseudo-likelihood"
     discriminative = "discriminative"
     maximum_likelihood = "maximum-likelihood"
 
 
-class LearnSemantics(str, Enum):
+class LearnSemantics(StrEnum):
     exact = "exact"
     alchemy = "alchemy"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -11,18 +11,18 @@ import typer
 from ..errors import LogicMPError
 
 
-class Format(str, Enum):
+class Format(StrEnum):
     text = "text"
     json = "json"
 
 
-class Grammar(str, Enum):
+class Grammar(StrEnum):
     auto = "auto"
     standard = "standard"
     prac = "prac"
 
 
-class Semantics(str, Enum):
+class Semantics(StrEnum):
     exact = "exact"
     paper = "paper"
     alchemy = "alchemy"

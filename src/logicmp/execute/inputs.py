@@ -1,10 +1,10 @@
-"""What a user hands to the layer, checked: shapes against the theory, batch dimensions in front, masks and evidence.
+"""Check the tensors of a call: shapes against the theory, batch dimensions, masks and evidence; worlds as tensors.
 
-Stage: plan -> **execute** -> layer.
+Room: plan -> **execute** -> layer.
 
     unary['Friends'] has shape [32, 50, 40]; expected [batch, 50, 50], because Friends(person, person) and person has 50
 
-Everything leaves here with exactly one batch dimension.
+Every tensor that is returned has exactly one batch dimension.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Inputs:
     unary: dict[str, Tensor]
     # predicates that are observed as a whole, as zeros and ones
     observed: dict[str, Tensor]
-    # atoms observed one by one: one, zero, or NaN where nothing is known
+    # atoms observed one by one: one, zero, or NaN where an atom is unobserved
     evidence: dict[str, Tensor]
     # by type, [batch, n]: one where an entity exists
     masks: dict[str, Tensor]
@@ -44,7 +44,7 @@ class Inputs:
 
 def read_inputs(theory: Theory, unary: Tensor | Mapping[str, Tensor], evidence: Mapping[str, Tensor] | None,
                 mask: Tensor | Mapping[str, Tensor] | None) -> Inputs:
-    """Check what was given against the theory, and bring it into one form."""
+    """Check the tensors of a call against the theory, and give each one batch dimension."""
     for what, argument in (("evidence", evidence), ("mask", mask)):
         if argument is not None and not isinstance(argument, (Mapping, Tensor) if what == "mask" else Mapping):
             raise LogicMPError(f"{what} is a {type(argument).__name__}; expected a dict of torch tensors")
@@ -59,10 +59,10 @@ def read_inputs(theory: Theory, unary: Tensor | Mapping[str, Tensor], evidence: 
         if not given[name].is_floating_point():
             raise LogicMPError(f"unary[{name!r}] has dtype {given[name].dtype}; log-odds are floating point",
                                "call .float() on it")
-        # a sum is finite only if all its parts are: one cheap look, and a second one only where a sum runs over
+        # a sum is finite only if all its parts are; it can overflow, so look at the parts where it is not
         if not is_tracing() and not torch.isfinite(given[name].sum()) and not torch.isfinite(given[name]).all():
             raise LogicMPError(f"unary[{name!r}] has values that are NaN or infinite",
-                               "look at what makes them; observed atoms go into evidence, missing entities into mask")
+                               "check the model's output; use mask for padding, evidence for observed atoms")
     like = next(iter(given.values()))
     sizes = _sizes(theory, {**given_evidence, **given})
     batch = _batch_shape(theory, given, given_evidence)
@@ -79,7 +79,7 @@ def read_inputs(theory: Theory, unary: Tensor | Mapping[str, Tensor], evidence: 
     for name, tensor in partial.items():
         if not is_tracing() and not (tensor.isnan() | (tensor == 0) | (tensor == 1)).all():
             raise LogicMPError(f"evidence[{name!r}] has values other than 0, 1 and NaN",
-                               "1 observed true, 0 observed false, NaN not observed; beliefs go into unary")
+                               "1 is true, 0 false, NaN unobserved; pass probabilities as log-odds in unary")
     full = {name: flat(name, tensor) for name, tensor in given.items() if name not in observed}
     for predicate in theory.predicates:
         if predicate.name not in full and predicate.name not in observed:
@@ -121,7 +121,7 @@ def _expected(predicate: Predicate, sizes: Mapping[str, int]) -> str:
 
 
 def _sizes(theory: Theory, tensors: Mapping[str, Tensor]) -> dict[str, int]:
-    """The size of every type, as the tensors show it; two tensors, or a tensor and the theory, may disagree."""
+    """The size of every type, from the tensors; raise if two tensors, or a tensor and the theory, disagree."""
     sizes: dict[str, int] = {}
     source: dict[str, str] = {}
     for t in theory.types:

@@ -1,10 +1,10 @@
-"""The variables of a predicate: from log-odds to marginals and back, and their entropy.
+"""Logits to marginals and back, and the entropy of the marginals.
 
-Stage: plan -> **execute** -> layer.  Paper: Eq. 2, and the appendix on multi-class predicates.
+Room: plan -> **execute** -> layer.  Paper: Eq. 2, and the appendix on multi-class predicates.
 
 An atom of an ordinary predicate is a variable with two values. The atoms of a multi-class predicate, or of one with a
 functional argument, are the values of one variable, and its marginals sum to one (at most one where `?` allows none).
-What is observed is certain, and what does not exist has probability zero.
+Observed atoms are certain, and atoms of entities that do not exist have probability zero.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .operations import spread
 
 # the log-odds of an observed atom: certain in every precision, and finite, so that no loss becomes NaN
 CERTAIN = 50.0
-# added to the logits of values that cannot be
+# added to the logits of impossible values
 IMPOSSIBLE = -1e4
 
 
@@ -30,7 +30,7 @@ def one_per_variable(predicate: Predicate, tensor: Tensor) -> Tensor:
 
 
 def marginals(inputs: Inputs, predicate: Predicate, logits: Tensor) -> Tensor:
-    """Logits to probabilities, evidence put in, zero where an entity does not exist."""
+    """Marginals of logits, with the evidence, and zero where an entity does not exist."""
     evidence = inputs.evidence.get(predicate.name)
     exists = _exists(inputs, predicate)
     if predicate.is_categorical:
@@ -40,7 +40,7 @@ def marginals(inputs: Inputs, predicate: Predicate, logits: Tensor) -> Tensor:
             logits = torch.where(exists > 0, logits, logits.new_tensor(IMPOSSIBLE))
         q = _softmax(logits, predicate)
         if evidence is not None and predicate.may_be_none:
-            # of an atom observed true, "none" is ruled out as well
+            # an atom observed true also rules out "none"
             q = torch.where(evidence == 1, torch.ones_like(q), q)
     else:
         q = torch.sigmoid(logits)
@@ -52,7 +52,7 @@ def marginals(inputs: Inputs, predicate: Predicate, logits: Tensor) -> Tensor:
 
 
 def as_given(inputs: Inputs, predicate: Predicate, logits: Mapping[str, Tensor], shape: torch.Size) -> Tensor:
-    """Back to the shape that came in; observed atoms are certain, missing ones as they were."""
+    """Logits in the shape that was given; observed atoms are certain, atoms of missing entities unchanged."""
     if predicate.name in inputs.observed:
         certain = (inputs.observed[predicate.name] * 2 - 1) * CERTAIN
         return certain.reshape(shape)
@@ -85,7 +85,7 @@ def unary_and_entropy(inputs: Inputs, predicate: Predicate, unary: Tensor, q: Te
     if predicate.may_be_none:
         total = total + _entropy(1 - q.sum(dims, keepdim=True)).flatten(1).sum(1)
     if evidence is not None:
-        # a variable that evidence decides is not summed over: its unary does not count
+        # a variable that evidence decides is not summed over, so its unary potential does not count
         possible = (1 - _excluded(evidence, predicate)).sum(dims, keepdim=True)
         if predicate.may_be_none:
             possible = possible + 1 - (evidence == 1).to(q).amax(dims, keepdim=True)
@@ -99,7 +99,7 @@ def _value_dims(predicate: Predicate) -> tuple[int, ...]:
 
 
 def _entropy(q: Tensor) -> Tensor:
-    """-q log q; the slope at zero is infinite, so what is zero is kept just above it and out of the gradient."""
+    """-q log q; its slope at zero is infinite, so zeros are replaced by the smallest number, without gradient."""
     return -q * torch.log(q.clamp_min(torch.finfo(q.dtype).tiny))
 
 

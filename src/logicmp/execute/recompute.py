@@ -1,10 +1,10 @@
-"""What the backward pass needs, kept once: marginals and their complements are made again instead of stored.
+"""Save memory in training: recompute marginals and their complements in the backward pass instead of storing them.
 
-Stage: plan -> **execute** -> layer.
+Room: plan -> **execute** -> layer.
 
-A product of matrices keeps its operands for the gradient. Here these are 1 - q, or q without its diagonal, and q itself
-is the sigmoid of logits whose parts are stored anyway: everything but those parts costs one elementwise pass to make
-again, a small fraction of the products, and about half of the memory is enough.
+Autograd stores the operands of a matrix product. Here they are 1 - q, or q without its diagonal, and q is the sigmoid
+of logits whose parts are stored anyway. Recomputing them costs one elementwise pass, a small fraction of the products,
+and halves the memory.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Make = Callable[[], Tensor]
 
 
 class Box:
-    """A saved tensor: itself, or the way to make it again."""
+    """A saved tensor, or the function that recomputes it."""
 
     def __init__(self, tensor: Tensor):
         self.tensor: Tensor | None = tensor
@@ -44,18 +44,18 @@ class Replay:
     def __init__(self, recompute: Recompute, make_marginals: Callable[[str], Tensor], n_predicates: int):
         self._recompute = recompute
         self._make_marginals = make_marginals
-        # as many values as two per predicate stay until the next iteration is entered: one product needs no more
+        # two values per predicate are kept until the next iteration: one product needs no more
         self._n_kept = 2 * n_predicates
         self._made: dict[object, Tensor] = {}
         # by predicate, the totals and weights that this iteration subtracted: the next one starts from them
         self.updates: dict[str, list[tuple[Tensor, Tensor | None]]] = {}
 
     def marginals(self, name: str) -> Tensor:
-        """The marginals of a predicate, to make something else of them."""
+        """The marginals of a predicate, recomputed if they are not at hand."""
         return self._made[name] if name in self._made else self._make_marginals(name)
 
     def note(self, key: object, value: Tensor, make: Make) -> None:
-        """A value that can be made again from the marginals."""
+        """Register a value that can be recomputed from the marginals."""
         self._recompute.note(value, partial(self._get, key, make))
 
     def _get(self, key: object, make: Make) -> Tensor:
@@ -71,12 +71,15 @@ class Replay:
 
 
 class Recompute:
-    """Hooks for autograd: what is noted, before or after it was saved, is made again; everything else is kept."""
+    """Hooks for autograd: registered tensors are recomputed, all others are stored.
+
+    A tensor may be registered before or after autograd saved it.
+    """
 
     def __init__(self, sources: Sequence[Tensor]) -> None:
-        # what everything is made from again: as autograd does, refuse if it was changed in place in the meantime
+        # recomputing starts from these: raise, as autograd does, if one was changed in place in the meantime
         self._sources = [(tensor, tensor._version) for tensor in sources]
-        # by storage; a tensor here is alive, so that its memory cannot have been given to another one
+        # by storage; a tensor here is alive, so its memory cannot belong to another one
         self._known: dict[int, tuple[Tensor, Make]] = {}
         self._saved: dict[int, list[Box]] = {}
         self._current: Replay | None = None
@@ -85,7 +88,7 @@ class Recompute:
         return torch.autograd.graph.saved_tensors_hooks(self._pack, Box.get)
 
     def begin(self, q: Mapping[str, Tensor], make_marginals: Callable[[str], Tensor]) -> Replay:
-        """The next iteration, and the marginals it starts with; values of the last one can no longer be noted."""
+        """Start the next iteration from these marginals; values of the last one can no longer be registered."""
         self._known.clear()
         replay = Replay(self, make_marginals, len(q))
         for name, tensor in q.items():
@@ -94,7 +97,7 @@ class Recompute:
         return replay
 
     def enter(self, replay: Replay) -> None:
-        """Going backward from one iteration to the one before: what was made for the later one is done with."""
+        """Go backward from one iteration to the one before it, and drop what was recomputed for the later one."""
         if any(tensor._version != version for tensor, version in self._sources):
             raise RuntimeError("something the gradient of LogicMP needs (logits, rule weights, evidence or a mask) was "
                                "changed in place after the forward pass; run backward first, or change a copy")
@@ -104,7 +107,7 @@ class Recompute:
             self._current = replay
 
     def note(self, tensor: Tensor, make: Make) -> None:
-        """This tensor can be made again, in the same layout."""
+        """Register a tensor that can be recomputed in the same layout."""
         if tensor.is_contiguous() and tensor.storage_offset() == 0:
             place = tensor.untyped_storage().data_ptr()
             self._known[place] = (tensor, make)

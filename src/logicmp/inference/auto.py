@@ -1,9 +1,9 @@
-"""Exact where the network is narrow enough, mean field elsewhere, and it says which.
+"""Exact inference where the ground network is narrow enough, mean field for the rest; the notes report which.
 
-Stage: ground, layer -> **infer**.
+Room: ground, execute -> **inference**.
 
-    Smokes(A) - Friends(A,B) - Smokes(B)       summed exactly
-    a hundred people, everybody's friends open  too wide: mean field
+    Smokes(A) - Friends(A,B) - Smokes(B)        narrow: exact inference
+    a hundred people, all friendships open      too wide: mean field
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from .method import Problem, Solution
 
 @dataclass
 class Auto(MeanField):
-    """`exact` on every component of the ground network that is narrow enough, `mean-field` on the rest.
+    """Exact inference on every component of the ground network that is narrow enough, mean field on the rest.
 
     Args:
-        max_cells: table cells that one component may need to be summed.
+        max_cells: table cells that exact inference may use for one component.
     """
 
     name: ClassVar[str] = "auto"
@@ -62,7 +62,7 @@ class Auto(MeanField):
         return ExactModel(Exact().network(problem, *more), self.max_cells)
 
     def _formula(self, problem: Problem, rule: Rule) -> np.ndarray:
-        """The log-odds of a formula, NaN where it ties together what is too wide."""
+        """The log-odds of a formula, NaN where it connects components that are too wide together."""
         unknown = np.full(formula_shape(rule, problem.world), np.nan)
         try:
             model = self._model(problem, rule)
@@ -78,15 +78,15 @@ class Auto(MeanField):
             n_left = int((~model.is_exact()[: model.network.n_own]).sum())
             n_exact += len(model.alone)
             notes.append(f"exact on {n_exact:,} of {n_exact + n_wide:,} components; "
-                         f"mean field on the others, with {n_left:,} unknown variables, because one of them needs more "
-                         f"than {max(s.cells for s in model.wide):,} table cells (limit {self.max_cells:,})")
+                         f"mean field on the others, with {n_left:,} unobserved variables, because one of them needs "
+                         f"more than {max(s.cells for s in model.wide):,} table cells (limit {self.max_cells:,})")
         n_formulas = sum(bool(np.isnan(odds).any()) for odds in formulas)
         if n_formulas:
-            notes.append(f"mean field for {n_formulas} of {len(formulas)} formulas asked for, which speak of too much "
-                         "at once")
+            notes.append(f"mean field for {n_formulas} of {len(formulas)} queried formulas, which connect too many "
+                         "atoms")
         return notes
 
     def _mean_field(self, problem: Problem, why: str) -> Solution:
         solution = super().solve(problem)
-        solution.notes.insert(0, f"mean field on all: {why}")
+        solution.notes.insert(0, f"mean field on all components: {why}")
         return solution

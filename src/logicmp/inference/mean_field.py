@@ -17,17 +17,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import LogicMPError
 from ..execute.dense import build_executor
 from ..execute.inputs import read_inputs, world_tensors
-from ..execute.mean_field import Iteration as Update
-from ..execute.mean_field import Run, initial_weights, largest_change
+from ..execute.mean_field import Iteration, Run, initial_weights, largest_change
 from ..execute.schedule import Schedule
 from ..facts.world import World
 from ..normalize.build import counted_formulas
 from ..parse.theory import Predicate, Rule
 from .answers import with_evidence
-from .method import Iteration, Method, Problem, Solution, Status
+from .method import Method, Problem, Solution, Status, TraceLine
 
 # how often a run that oscillates continues with more damping
 MAX_RETRIES = 3
@@ -58,8 +56,6 @@ class MeanField(Method):
     trace: bool = False
 
     def solve(self, problem: Problem) -> Solution:
-        if self.restarts < 1:
-            raise LogicMPError(f"restarts must be at least 1, got {self.restarts}")
         world = problem.world
         unary, evidence = world_tensors(world)
         if not unary:
@@ -98,7 +94,7 @@ class MeanField(Method):
         """Run until no marginal changes; a run that oscillates continues with more damping."""
         damping = self.damping
         notes: list[str] = []
-        trace: list[Iteration] = []
+        trace: list[TraceLine] = []
         n_retries = MAX_RETRIES if self.tolerance > 0 else 0
         for _ in range(1 + n_retries):
             found = self._iterate(problem, run, start, damping, len(trace))
@@ -115,20 +111,20 @@ class MeanField(Method):
 
     def _iterate(self, problem: Problem, run: Run, start: Mapping[str, Tensor] | None, damping: float,
                  n_before: int) -> _Found:
-        trace: list[Iteration] = []
-        last: list[Update] = []
+        trace: list[TraceLine] = []
+        last: list[Iteration] = []
         change = math.inf
         # a true grounding of a hard rule adds nothing to log Z, but its weight to the bound
         surplus = self.hard_weight * _n_hard_groundings(problem)
         limits, status = problem.limits, Status.ITERATIONS
 
-        def watch(update: Update) -> bool:
+        def watch(update: Iteration) -> bool:
             nonlocal change, status
             if last:
                 change = largest_change(last[0].marginals, update.marginals)
             last[:] = [update]
             if self.trace:
-                trace.append(Iteration(n_before + update.number, float(update.elbo()) - surplus,
+                trace.append(TraceLine(n_before + update.number, float(update.elbo()) - surplus,
                                        update.violations().tolist(), change))
             problem.progress("mean field", update.number, self.iterations)
             # damping shortens each change by its share
@@ -152,7 +148,7 @@ class _Found:
     change: float
     status: Status
     notes: list[str]
-    trace: list[Iteration]
+    trace: list[TraceLine]
 
 
 def _n_hard_groundings(problem: Problem) -> int:

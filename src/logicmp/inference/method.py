@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from enum import Enum
+from enum import StrEnum
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,7 +26,7 @@ from ..limits import Limits, Progress, silent
 from ..parse.theory import Rule
 
 
-class Status(str, Enum):
+class Status(StrEnum):
     """Why a method stopped; equal to its text: `status == "converged"`."""
 
     # every probability is exact, up to rounding
@@ -64,7 +64,7 @@ class Problem:
 
 
 @dataclass
-class Iteration:
+class TraceLine:
     """One line of a trace."""
 
     number: int
@@ -88,7 +88,7 @@ class Solution:
     elbo: float | None = None
     # for people to read: which part was solved how, and what did not converge
     notes: list[str] = field(default_factory=list)
-    trace: list[Iteration] = field(default_factory=list)
+    trace: list[TraceLine] = field(default_factory=list)
 
 
 @dataclass

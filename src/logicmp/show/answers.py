@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ..facts.columns import Evidence
     from ..inference.answers import Marginals
-    from ..inference.method import Iteration
+    from ..inference.method import TraceLine
     from ..parse.theory import Theory
 
 
@@ -62,7 +62,7 @@ def to_csv(found: Marginals) -> str:
         for (text, p), odds in zip(_rows(found), found.log_odds.tolist(), strict=True)))
 
 
-def trace_to_csv(iterations: Sequence[Iteration], rules: Sequence[str]) -> str:
+def trace_to_csv(iterations: Sequence[TraceLine], rules: Sequence[str]) -> str:
     """A header and one row per iteration: bound, largest change, expected violations of each rule."""
     return _table(["iteration", "elbo", "change", *rules],
                   ([i.number, i.elbo, _finite(i.change), *i.violations] for i in iterations))

@@ -12,7 +12,7 @@ from ..files import write_whole
 from ..limits import need
 
 if TYPE_CHECKING:
-    from ..inference.method import Iteration
+    from ..inference.method import TraceLine
 
 # with more rules, those with fewer violations share one line
 MAX_LINES = 8
@@ -27,7 +27,7 @@ def check_plot(path: Path) -> None:
     need("matplotlib", "plot", "--plot")
 
 
-def draw_trace(path: Path, iterations: Sequence[Iteration], rules: Sequence[str]) -> None:
+def draw_trace(path: Path, iterations: Sequence[TraceLine], rules: Sequence[str]) -> None:
     """Write a plot with two panels: the lower bound of log Z, and the expected violations of each rule."""
     from matplotlib.figure import Figure
 

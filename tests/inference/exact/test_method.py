@@ -131,14 +131,15 @@ def test_auto_is_exact_where_it_can_be_and_mean_field_elsewhere_and_says_so() ->
     assert got["R(P1,P2)"] == field["R(P1,P2)"]
     assert got["R(P1, P1) ^ S(P1)"] == field["R(P1, P1) ^ S(P1)"]
     assert got["S(P1) ^ !S(P2)"] == pytest.approx(np.e / (1 + np.e) ** 2, abs=1e-12)
-    assert got.notes[0].startswith("exact on 9 of 10 components; mean field on the others, with 81 unknown variables, ")
-    assert got.notes[1] == "mean field for 1 of 2 formulas asked for, which speak of too much at once"
+    assert got.notes[0].startswith("exact on 9 of 10 components; mean field on the others, with 81 unobserved "
+                                   "variables, ")
+    assert got.notes[1] == "mean field for 1 of 2 queried formulas, which connect too many atoms"
     assert got.log_partition is None
 
 
 def test_auto_leaves_all_to_mean_field_where_groundings_are_too_many() -> None:
     got = infer(WIDE, query="S", method="auto", max_groundings=100)
-    assert got.notes[0] == ("mean field on all: the evidence leaves at least 729 groundings of this rule open (limit "
+    assert got.notes[0] == ("mean field on all components: the evidence leaves at least 729 groundings of this rule open (limit "
                             "100), in line 4")
 
 
