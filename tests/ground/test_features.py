@@ -79,7 +79,7 @@ def test_literals_that_are_independent_multiply(seed: int) -> None:
 def test_the_expected_count_of_a_queried_formula_is_its_probability() -> None:
     own = network_of("p = {A, B}\nS(p)\nT(p)\n0.7 S(x) => T(x)\nS(A) v S(B).").world
     formulas = tuple(query.as_rule() for query in parse_queries("S(x) ^ T(x), EXIST x T(x)", own.theory))
-    network = Problem(own, formulas).network(1000)
+    network = Problem(own, formulas).network()
     features = queried_features(network)
     assert set(network.rule[features].tolist()) == {2, 3}
     assert (network.param[features] != HARD).all()

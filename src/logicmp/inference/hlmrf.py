@@ -17,7 +17,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..errors import LogicMPError, RuleError
+from ..errors import RuleError
 from ..ground.features import expected_counts, log_weights, queried_features, soft_evidence
 from ..ground.join import ragged_ranges
 from ..ground.network import Network
@@ -129,8 +129,6 @@ class HingeLossMRF(Method):
     step_size: float = 1.0
 
     def solve(self, problem: Problem) -> Solution:
-        if self.step_size <= 0:
-            raise LogicMPError(f"step_size must be above 0, got {self.step_size:g}")
         network = problem.network()
         # a contradiction that propagation finds is an error, not a loss
         propagate(network)

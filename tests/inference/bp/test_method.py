@@ -167,7 +167,7 @@ def test_a_run_stops_at_its_time_with_what_it_has() -> None:
 
 
 def test_a_damping_that_keeps_every_message_is_rejected() -> None:
-    with pytest.raises(LogicMPError, match=r"damping must be at least 0 and below 1, got 1$"):
+    with pytest.raises(LogicMPError, match=r"damping must be at least 0 and below 1, got 1\.0$"):
         infer(SMOKERS, FACTS, "Smokes", method="bp", damping=1.0)
 
 

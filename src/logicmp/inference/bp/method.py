@@ -16,7 +16,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...errors import LogicMPError
 from ...ground.features import expected_counts, independent_probabilities, queried_features
 from ...ground.join import ragged_ranges
 from ...ground.network import Network
@@ -45,8 +44,6 @@ class BeliefPropagation(Method):
     tolerance: float = 1e-8
 
     def solve(self, problem: Problem) -> Solution:
-        if not 0 <= self.damping < 1:
-            raise LogicMPError(f"damping must be at least 0 and below 1, got {self.damping:g}")
         network = problem.network()
         possible = propagate(network)
         graph, readings = build_graph(network, possible)

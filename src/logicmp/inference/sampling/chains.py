@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...errors import LogicMPError
 from ...ground.features import expected_counts, queried_features
 from ...ground.network import Network
 from ...limits import Limits, Progress, need
@@ -121,10 +120,6 @@ class Chains:
     progress: Progress
 
     def __post_init__(self) -> None:
-        for what, given, least in (("chains", self.n_chains, 1), ("samples", self.samples, 1),
-                                   ("burn_in", self.burn_in, 0)):
-            if given < least:
-                raise LogicMPError(f"{what} must be at least {least}, got {given}")
         self._chunk, self._done = 1, 0
         self._total = self.n_chains * (self.burn_in + self.samples)
 
