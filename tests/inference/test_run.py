@@ -141,8 +141,8 @@ def test_auto_leaves_half_of_the_time_to_mean_field(seconds: float) -> None:
     time = Time(1.0)
     got = infer(theory, query="S, U", progress=time.pass_by, limits=Limits(seconds, now=time))
     assert got.status is (Status.TIME if seconds == 4 else Status.EXACT)
-    assert got.notes[0] == ("mean field on all components: 1 of 2 kinds of components were summed in 1 s" if seconds == 4
-                            else "exact on 4 of 4 components")
+    assert got.notes[0] == ("mean field on all components: 1 of 2 kinds of components were summed in 1 s"
+                            if seconds == 4 else "exact on 4 of 4 components")
     assert time.seconds == 4
 
 

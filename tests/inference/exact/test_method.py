@@ -139,8 +139,8 @@ def test_auto_is_exact_where_it_can_be_and_mean_field_elsewhere_and_says_so() ->
 
 def test_auto_leaves_all_to_mean_field_where_groundings_are_too_many() -> None:
     got = infer(WIDE, query="S", method="auto", max_groundings=100)
-    assert got.notes[0] == ("mean field on all components: the evidence leaves at least 729 groundings of this rule open (limit "
-                            "100), in line 4")
+    assert got.notes[0] == ("mean field on all components: the evidence leaves at least 729 groundings of this rule "
+                            "open (limit 100), in line 4")
 
 
 def test_a_queried_formula_is_never_divided() -> None:
