@@ -25,7 +25,7 @@ from logicmp.ground.build import build_network
 from logicmp.ground.network import HARD, Network
 from logicmp.inference.moves.arrays import build_arrays
 from logicmp.inference.sampling.blocks import build_blocks
-from logicmp.inference.sampling.chains import Tally
+from logicmp.inference.sampling.chains import new_tally
 from logicmp.inference.search.walksat import max_walksat
 from logicmp.limits import Limits, silent
 
@@ -84,20 +84,19 @@ def flips_per_second(n: int, build: Callable[[int], Network] = random_3sat, flip
 
 def draws_per_second(n: int, sweeps: int = 20) -> float:
     """Variables drawn by Gibbs sampling on a network of smokers."""
+    from logicmp.inference.moves import loops
     from logicmp.inference.sampling import gibbs_loops
 
     network = smokers(n)
     arrays = build_arrays(network)
     blocks = build_blocks(arrays, 5.0, 4096)
     rng = np.random.default_rng(0)
-    state = arrays.new_state(arrays.log_weight, arrays.is_hard)
-    arrays.random_world(state, rng)
-    tally = Tally.zeros(len(arrays.domain), 0)
+    state = arrays.new_state(arrays.ground.log_weight, arrays.ground.is_hard)
+    loops.random_world(arrays.ground, state, 2, rng)
+    tally = new_tally(network)
 
     def run(n_sweeps: int) -> None:
-        gibbs_loops.sweep(arrays.ground, state, network.potentials, arrays.domain, blocks.first, blocks.var,
-                          blocks.state_first, blocks.states, tally.total, tally.square, np.zeros(0, dtype=np.int64),
-                          tally.watched, n_sweeps, np.zeros(2), np.zeros(len(arrays.domain)), rng)
+        gibbs_loops.sweep(arrays.ground, state, blocks, network.potentials, tally, n_sweeps, rng)
 
     run(1)
     start = time.perf_counter()

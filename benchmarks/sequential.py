@@ -1,10 +1,10 @@
 """The paper's mean field before its two improvements: grounding by grounding, for the ablation of its speed.
 
-Stage: ground -> **infer**.  Paper: Eq. 2-3, Theorem 1, the figure of the speed ablation.
+Room: benchmarks.  Paper: Eq. 2-3, Theorem 1, the figure of the speed ablation.
 
-    Smokes(A) Friends(A,B) !Smokes(B)     broken with probability q q (1-q): one message for each of its three atoms
+    Smokes(A) Friends(A,B) !Smokes(B)     true with probability q q (1-q): one message for each of its three atoms
     rule_out=False                        each message a sum over all values of the other atoms (Eq. 3)
-    rule_out=True                         only the one assignment that breaks the rule matters (Theorem 1)
+    rule_out=True                         only the one assignment that violates the rule matters (Theorem 1)
     parallel=True                         all groundings at once: gather, multiply, scatter
 
 The answers are those of `mean-field`, which needs no groundings at all.
@@ -21,7 +21,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from logicmp.errors import RuleError
-from logicmp.ground.join import spread
+from logicmp.ground.features import (
+    expected_counts,
+    independent_probabilities,
+    literal_probabilities,
+    log_weights,
+)
 from logicmp.ground.network import Network
 from logicmp.inference.answers import odds_of_counts, odds_of_values
 from logicmp.inference.method import Method, Problem, Solution, Status
@@ -33,10 +38,10 @@ class MeanFieldSequential(Method):
     """Synchronous updates, as `mean-field` does them, over the groundings one by one.
 
     Args:
-        iterations: updates at most, or exactly if `tolerance` is 0.
-        damping: how much of the old log-odds stays in each update.
+        iterations: limit of updates; their exact number if `tolerance` is 0.
+        damping: share of the previous log-odds kept, 0 to below 1.
         tolerance: stop when no marginal moves by more than this.
-        hard_weight: the weight that a hard rule acts with.
+        hard_weight: finite weight that stands in for a hard rule.
         rule_out: use Theorem 1; otherwise sum over all values of the other atoms.
         parallel: all groundings at once.
     """
@@ -51,7 +56,7 @@ class MeanFieldSequential(Method):
 
     def solve(self, problem: Problem) -> Solution:
         network = self._network(problem)
-        weights = network.share * network.weights[network.param]
+        weights = -log_weights(network)
         aggregate = (_Parallel if self.parallel else _Sequential)(network, self.rule_out)
         logits = network.potentials.copy()
         q = _softmax(network, logits)
@@ -63,7 +68,7 @@ class MeanFieldSequential(Method):
                 break
             with np.errstate(invalid="ignore"):
                 update = network.potentials - aggregate(q, weights)
-                # what cannot be stays at -inf
+                # impossible values stay at -inf
                 logits = np.where(np.isinf(logits), logits, (1 - self.damping) * update + self.damping * logits)
             before, q = q, _softmax(network, logits)
             problem.progress("mean field", number + 1, self.iterations)
@@ -73,12 +78,11 @@ class MeanFieldSequential(Method):
         else:
             if self.tolerance:
                 notes.append(f"mean field did not converge in {self.iterations} updates")
-        holds = np.multiply.reduceat(_literals(network, q), network.begins[:-1]) if network.n_features else np.zeros(0)
-        expected = network.base - np.bincount(network.param, network.share * holds, len(network.base))
+        expected = expected_counts(network, independent_probabilities(network, q, np.arange(network.n_features)))
         return Solution(odds_of_values(network, q), status, odds_of_counts(network, expected), notes=notes)
 
     def _network(self, problem: Problem) -> Network:
-        """The network with a finite weight for hard rules, as the layer has them."""
+        """The network with a finite weight for hard rules, as in the layer."""
         rules = [replace(rule, is_hard=False, weight=self.hard_weight) if rule.is_hard else rule
                  for rule in problem.world.theory.rules]
         network = problem.network((*rules, *problem.formulas))
@@ -100,25 +104,11 @@ def _softmax(network: Network, logits: np.ndarray) -> np.ndarray:
     return np.asarray(p / np.repeat(np.add.reduceat(p, starts), network.cards))
 
 
-def _members(network: Network) -> tuple[np.ndarray, np.ndarray]:
-    """The values in each set, one set after the other, and where each begins."""
-    values = [sorted(members) for members in network.sets.members]
-    begins = np.cumsum([0, *map(len, values)])
-    return np.array(list(itertools.chain(*values)), dtype=np.int64), begins
-
-
-def _literals(network: Network, q: np.ndarray) -> np.ndarray:
-    """The probability that each literal of each feature holds."""
-    values, begins = _members(network)
-    owner, place = spread(begins[network.set], np.diff(begins)[network.set])
-    return np.bincount(owner, q[network.starts[network.var[owner]] + values[place]], len(network.var))
-
-
 class _Sequential:
-    """One grounding after the other, compiled: the loops of Eq. 2-3 as they stand."""
+    """One grounding after the other, compiled: the loops of Eq. 2-3 as they are written."""
 
     def __init__(self, network: Network, rule_out: bool):
-        values, begins = _members(network)
+        values, begins = network.sets.flat()
         self.arrays = (network.begins, network.var, network.set, network.starts, network.cards, values, begins)
         self.loop = _compiled(rule_out)
 
@@ -139,7 +129,7 @@ def _compiled(rule_out: bool) -> Callable[..., None]:
 
 def _messages_by_theorem(feature: Any, var: Any, chosen: Any, starts: Any, cards: Any, values: Any, begins: Any, q: Any,
                          weights: Any, total: Any) -> None:
-    """To atom i: the probability that all other literals of the grounding hold (Theorem 1)."""
+    """To atom i: the probability that all other literals of the grounding are true (Theorem 1)."""
     for f in range(len(feature) - 1):
         for i in range(feature[f], feature[f + 1]):
             p = weights[f]
@@ -163,7 +153,7 @@ def _messages_by_sum(feature: Any, var: Any, chosen: Any, starts: Any, cards: An
             n *= cards[var[j]]
         for i in range(first, last):
             for world in range(n):
-                rest, p, is_broken = world, weights[f], True
+                rest, p, is_violated = world, weights[f], True
                 value = 0
                 for j in range(first, last):
                     v = rest % cards[var[j]]
@@ -172,12 +162,12 @@ def _messages_by_sum(feature: Any, var: Any, chosen: Any, starts: Any, cards: An
                     for m in range(begins[chosen[j]], begins[chosen[j] + 1]):
                         if values[m] == v:
                             is_member = True
-                    is_broken = is_broken and is_member
+                    is_violated = is_violated and is_member
                     if j == i:
                         value = v
                     else:
                         p *= q[starts[var[j]] + v]
-                if is_broken:
+                if is_violated:
                     total[starts[var[i]] + value] += p
 
 
@@ -186,7 +176,6 @@ class _Parallel:
 
     def __init__(self, network: Network, rule_out: bool):
         self.network, self.rule_out = network, rule_out
-        self.values, self.begins = _members(network)
         counts = np.diff(network.begins)
         # [features, literals] for each length
         self.groups = [(np.flatnonzero(counts == n), network.begins[:-1][counts == n][:, None] + np.arange(n))
@@ -194,15 +183,15 @@ class _Parallel:
 
     def __call__(self, q: np.ndarray, weights: np.ndarray) -> np.ndarray:
         network = self.network
-        holds = _literals(network, q)
+        holds = literal_probabilities(network, q, np.arange(len(network.var)))
         message = np.zeros(len(network.var))
         for features, literals in self.groups:
             for i in range(literals.shape[1]):
                 others = np.delete(literals, i, 1)
                 p = holds[others].prod(1) if self.rule_out else self._by_sum(holds, others)
                 message[literals[:, i]] = weights[features] * p
-        owner, place = spread(self.begins[network.set], np.diff(self.begins)[network.set])
-        return np.bincount(network.starts[network.var[owner]] + self.values[place], message[owner], len(q))
+        owner, value = network.sets.values_of(network.set)
+        return np.bincount(network.starts[network.var[owner]] + value, message[owner], len(q))
 
     def _by_sum(self, holds: np.ndarray, others: np.ndarray) -> np.ndarray:
         """The sum over all assignments of the other literals of their probability and of whether they are all true."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,16 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 # the batteries are shipped: their assertions are rewritten like those of any test
 pytest.register_assert_rewrite("logicmp.testing.executor_battery", "logicmp.testing.method_battery")
+
+
+@pytest.fixture
+def without_numba(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if numba were not installed, and no compiled loop imported yet."""
+    for name in [name for name in sys.modules if name.startswith("logicmp.") and name.endswith("loops")]:
+        package, _, module = name.rpartition(".")
+        monkeypatch.delitem(sys.modules, name)
+        monkeypatch.delattr(sys.modules[package], module)
+    monkeypatch.setitem(sys.modules, "numba", None)
 
 
 @pytest.fixture(scope="session")

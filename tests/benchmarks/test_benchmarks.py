@@ -183,7 +183,7 @@ def test_a_method_that_refuses_is_shown_with_its_message():
     case = methods.PublishedCase("weather", theory, parse_facts("", theory), "Rain", (), {"Rain(Monday)": 0.5})
     shown = methods.as_markdown(methods.run_methods([case], ["exact"]), ["exact"]).splitlines()
     assert shown[2].startswith("| weather | refused | | ")
-    assert shown[5].startswith("exact refused weather: no world obeys the hard rules")
+    assert shown[5].startswith("exact refused weather: no world satisfies the hard rules")
 
 
 def test_a_method_is_stopped_when_its_time_is_up(published, capsys):

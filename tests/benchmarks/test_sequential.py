@@ -57,7 +57,7 @@ def test_existence_of_a_literal_is_one_long_grounding() -> None:
     np.testing.assert_allclose(got.probabilities, want.probabilities, atol=1e-5)
 
 
-def test_a_quantifier_that_needs_a_variable_of_its_own_is_refused() -> None:
+def test_a_quantifier_that_needs_a_variable_of_its_own_is_rejected() -> None:
     with pytest.raises(RuleError) as caught:
         infer("p = {A, B}\nF(p, p)\nS(p)\n1 (EXIST y F(x, y)) => S(x)", query="S", method=MeanFieldSequential())
     assert str(caught.value) == """\

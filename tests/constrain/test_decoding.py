@@ -83,7 +83,7 @@ def test_observed_predicates_are_not_part_of_the_answer() -> None:
 
 @pytest.mark.parametrize("method", ["ilp", "maxsat"])
 def test_rules_that_no_answer_satisfies_are_named(method: str) -> None:
-    message = r"no world \w+ the hard rules and the evidence(.|\n)*\n  A v B\.\n  A => D\.\n  B => D\.\nhint"
+    message = r"no world satisfies the hard rules and the evidence(.|\n)*\n  A v B\.\n  A => D\.\n  B => D\.\nhint"
     with pytest.raises(LogicMPError, match=message):
         decode("A v B\nA => D\nB => D", {"A": torch.ones(())}, {"D": torch.tensor(False)}, method)
 
@@ -179,3 +179,11 @@ def test_clustering_rejects_other_predicates() -> None:
 def test_an_answer_prints_its_violations() -> None:
     assert str(decode("A => B", {"A": torch.tensor(2.0), "B": torch.tensor(-1.0)}, method="threshold")) == (
         "threshold: 1 groundings violated before, 1 after; not proven to be the best answer")
+
+
+@pytest.mark.usefixtures("without_numba")
+@pytest.mark.parametrize("method", ["ilp", "maxsat"])
+def test_decoding_needs_no_numba(method: str) -> None:
+    decoded = decode("A => B", {"A": torch.tensor(2.0), "B": torch.tensor(-1.0)}, method=method)
+    assert decoded.optimal
+    assert {name: bool(value) for name, value in decoded.values.items()} == {"A": True, "B": True}

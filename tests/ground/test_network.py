@@ -1,190 +1,110 @@
-"""The ground network: which groundings are left, and that together they are the distribution of Eq. 1."""
+"""Sets of values, products of literals and components, each against its definition."""
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
-import torch
-from hypothesis import assume, given, settings
+from hypothesis import given
+from hypothesis import strategies as st
+from networks import network_of, random_network
 
-from logicmp import CostError, LogicMPError, RuleError, oracle, parse_facts, parse_theory
-from logicmp.execute.inputs import world_from_tensors
+from logicmp import CostError, parse_facts, parse_theory
 from logicmp.facts.world import build_world
+from logicmp.ground import network as module
 from logicmp.ground.build import build_network
-from logicmp.ground.join import Relation, join, relation
-from logicmp.ground.network import HARD, Literals, Network, Sets, settle
-from logicmp.normalize.cubes import Const, Differ, Same, Var
-from logicmp.testing.random_models import Model, models
+from logicmp.ground.network import Literals, Sets, label_components, simplify
+
+some_sets = st.lists(st.integers(2, 5).flatmap(lambda card: st.tuples(
+    st.just(card), st.sets(st.integers(0, card - 1), min_size=1, max_size=card - 1))), max_size=8)
 
 
-def network(theory: str, facts: str = "", queried: tuple[str, ...] = (), **options: object) -> Network:
-    world = build_world(parse_facts(facts, parse_theory(theory)), queried)
-    return build_network(world, **options)  # type: ignore[arg-type]
+def sets_of(chosen: list[tuple[int, set[int]]]) -> tuple[Sets, np.ndarray]:
+    sets = Sets()
+    return sets, np.array([sets.of(card, members) for card, members in chosen], dtype=np.int64)
 
 
-def score(network: Network, values: np.ndarray) -> float:
-    """The exponent of Eq. 1 at one assignment of all variables, from the features alone; -inf if a hard one holds."""
-    counts = network.base.copy()
-    for f in range(network.n_features):
-        literals = range(network.begins[f], network.begins[f + 1])
-        if all(values[network.var[j]] in network.sets.members[network.set[j]] for j in literals):
-            if network.param[f] == HARD:
-                return -np.inf
-            counts[network.param[f]] -= network.share[f]
-    potentials = network.potentials[network.starts[:-1] + values]
-    return float((network.weights * counts).sum() + potentials.sum())
+@given(some_sets)
+def test_flat_lists_and_tables_have_the_members_of_each_set(chosen: list[tuple[int, set[int]]]) -> None:
+    sets, numbers = sets_of(chosen)
+    values, begins = sets.flat()
+    for k, members in enumerate(sets.members):
+        assert values[begins[k] : begins[k + 1]].tolist() == sorted(members)
+        assert np.flatnonzero(sets.table()[k]).tolist() == sorted(members)
+        assert np.flatnonzero(sets.indicator(k)).tolist() == sorted(members)
+    owner, value = sets.values_of(numbers)
+    want = [(k, v) for k, (_, members) in enumerate(chosen) for v in sorted(members)]
+    assert list(zip(owner.tolist(), value.tolist(), strict=True)) == want
+    assert [np.flatnonzero(row).tolist() for row in sets.table(numbers)] == [sorted(m) for _, m in chosen]
 
 
-def log_partition(network: Network) -> float:
-    worlds = itertools.product(*(range(card) for card in network.cards))
-    return float(np.logaddexp.reduce([score(network, np.array(world, dtype=int)) for world in worlds]))
+@given(some_sets)
+def test_the_smaller_of_a_set_and_its_complement(chosen: list[tuple[int, set[int]]]) -> None:
+    sets, _ = sets_of(chosen)
+    members, cards = list(sets.members), list(sets.cards)
+    smaller, is_other = sets.smaller()
+    for k, (number, other) in enumerate(zip(smaller.tolist(), is_other.tolist(), strict=True)):
+        assert sets.members[number] == (frozenset(range(cards[k])) - members[k] if other else members[k])
+        assert 2 * len(sets.members[number]) <= cards[k]
+    assert smaller[:2].tolist() == [0, 0]
 
 
-def one_valued(model: Model) -> float:
-    """Unary potentials of variables that have one value only, which the network does not count."""
-    total = 0.0
-    for predicate in model.theory.predicates:
-        if predicate.functional and all(model.sizes[predicate.types[k]] == 1 for k in predicate.functional) \
-                and not predicate.may_be_none:
-            total += float(model.unary[predicate.name].sum())
-    return total
+def test_a_flat_list_is_made_again_after_a_new_set() -> None:
+    sets = Sets()
+    assert sets.flat()[0].tolist() == [1, 0]
+    sets.of(3, {2})
+    assert sets.flat()[0].tolist() == [1, 0, 2]
 
 
-@pytest.mark.parametrize("semantics", ["exact", "alchemy"])
-@settings(max_examples=150, deadline=None)
-@given(model=models(max_ground=7, max_constants=3))
-def test_the_features_sum_to_the_partition_function(semantics: str, model: Model) -> None:
-    try:
-        want = oracle.log_partition(model.theory, model.unary, model.evidence, model.sizes, semantics)
-    except LogicMPError:
-        # no world obeys the hard rules and the evidence
-        want = -np.inf
-    try:
-        found = build_network(world_from_tensors(model.theory, model.unary, model.evidence), semantics=semantics)
-    except RuleError as error:
-        assert error.message.startswith("the evidence breaks this hard rule")
-        assert want == -np.inf
-        return
-    # quantified parts may have variables of their own, and then there are too many worlds to walk through here
-    assume(len(found.cards) <= 12)
-    assert log_partition(found) + one_valued(model) == pytest.approx(want, rel=1e-9, abs=1e-9)
+def test_a_table_of_too_many_cells_is_rejected_with_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_CELLS", 10)
+    sets = Sets()
+    sets.single(4)
+    with pytest.raises(CostError, match="the rules use 6 sets of up to 4 values: a table of more than 10 cells"):
+        sets.table()
 
 
-def test_only_groundings_that_the_evidence_leaves_open_are_kept() -> None:
-    people = ", ".join(f"P{i}" for i in range(1000))
-    found = network(f"person = {{{people}}}\nFriends(person, person)\nSmokes(person)\n"
-                    "2 Friends(x, y) ^ Smokes(x) => Smokes(y)",
-                    "Friends(P1, P2)\nFriends(P2, P3)\nFriends(P3, P3)", ("Smokes",))
-    # a million pairs, three facts, one of them a tautology
-    assert found.n_features == 2
-    assert found.base.tolist() == [1_000_000]
-
-
-def test_groundings_that_are_broken_already_count_and_need_no_feature() -> None:
-    found = network("p = {A, B}\nS(p)\nT(p)\n1.5 S(x) => T(x)", "S(A)\n!T(A)")
-    assert (found.n_features, found.base.tolist()) == (0, [1])
-
-
-def test_evidence_that_breaks_a_hard_rule_is_refused_with_its_place() -> None:
-    with pytest.raises(RuleError) as caught:
-        network("p = {A, B}\nS(p)\nT(p)\nS(x) => T(x).", "S(B)\n!T(B)")
-    assert str(caught.value) == """\
-the evidence breaks this hard rule where x = B
- --> <text>:4:1
-4 | S(x) => T(x).
-  | ^^^^^^^^^^^^^
-hint: give the rule a weight, or correct the evidence"""
-
-
-def test_too_many_groundings_are_refused_before_they_are_made() -> None:
-    people = ", ".join(f"P{i}" for i in range(300))
-    with pytest.raises(CostError) as caught:
-        network(f"p = {{{people}}}\nF(p, p)\n1 F(x, y) => F(y, x)\n1 F(x, y) ^ F(y, z) => F(x, z)")
-    assert caught.value.message == ("the evidence leaves at least 27,000,000 groundings of this rule open, after "
-                                    "90,000 of those before it (limit 2,000,000)")
-
-
-def test_the_papers_semantics_has_no_network() -> None:
-    with pytest.raises(LogicMPError, match="takes atoms that meet as independent"):
-        network("p = {A}\nS(p)\n1 S(x)", semantics="paper")
-
-
-def test_existence_over_literals_needs_no_variable_of_its_own() -> None:
-    found = network("p = {A, B, C}\nF(p, p)\n1 EXIST y F(x, y)")
-    assert str(found) == "ground network: 9 unknown variables, 3 soft and 0 hard features, 9 literals"
-
-
-def test_existence_that_evidence_decides_is_no_feature() -> None:
-    found = network("p = {A, B, C}\nF(p, p)\nS(p)\n1 (EXIST y F(x, y)) => S(x)", "F(A, B)", ("S",))
-    assert str(found) == "ground network: 3 unknown variables, 1 soft and 0 hard features, 1 literals"
-    assert found.name(int(found.var[0])) == "S(A)"
-
-
-# joins
-
-
-def brute_force(relations: list[Relation], conditions: list[Same | Differ],
-                windows: dict[str, tuple[int, int]]) -> set[tuple[int, ...]]:
-    found = set()
-    for values in itertools.product(*(range(*window) for window in windows.values())):
-        bound = dict(zip(windows, values, strict=True))
-
-        def value(term: Var | Const, bound: dict[str, int] = bound) -> int:
-            return bound[term.name] + term.offset if isinstance(term, Var) else term.index
-
-        if all(r.table[tuple(bound[name] for name in r.names)] for r in relations) and all(
-                (value(c.left) == value(c.right)) == isinstance(c, Same) for c in conditions):
-            found.add(values)
-    return found
-
-
-def test_a_join_finds_exactly_the_bindings_that_hold() -> None:
-    rng = np.random.default_rng(0)
-    for _ in range(200):
-        sizes = {name: int(rng.integers(1, 5)) for name in "xyz"}
-        windows = {name: (0, size) for name, size in sizes.items()}
-        relations = []
-        for _ in range(rng.integers(0, 4)):
-            names = tuple(rng.permutation(list("xyz"))[: rng.integers(0, 4)].tolist())
-            relations.append(Relation(names, rng.random([sizes[name] for name in names]) < rng.choice([0.2, 0.7, 1.0])))
-        terms = [Var("x"), Var("y"), Var("z", -1), Const(0)]
-        conditions: list[Same | Differ] = []
-        for _ in range(rng.integers(0, 3)):
-            i, j = rng.choice(4, 2, replace=False)
-            conditions.append((Same, Differ)[rng.integers(2)](terms[i], terms[j]))
-        rows = join(relations, conditions, windows, lambda n: None)
-        got = set(zip(*(rows.columns[name].tolist() for name in windows), strict=True))
-        assert got == brute_force(relations, conditions, windows)
-        assert rows.n == len(got)
-
-
-def test_a_literal_with_constants_repeats_and_shifts_is_a_relation() -> None:
-    table = np.arange(9).reshape(3, 3) % 2 == 0
-    assert relation(table, (Const(1), Var("y")), {"y": 3}).table.tolist() == table[1].tolist()
-    shifted = relation(table, (Var("i"), Var("i", 1)), {"i": 3})
-    assert shifted.names == ("i",)
-    assert shifted.table.tolist() == [bool(table[0, 1]), bool(table[1, 2]), False]
-
-
-def test_literals_of_one_variable_are_merged_and_contradictions_go() -> None:
+def test_literals_of_one_variable_are_merged_and_contradictions_dropped() -> None:
     sets = Sets()
     ab, bc, b, c = (sets.of(3, set(values)) for values in ((0, 1), (1, 2), (1,), (2,)))
     row, var, chosen = zip((0, 7, ab), (0, 7, bc), (0, 8, 0), (1, 7, ab), (1, 7, c), (2, 9, 0), (2, 9, 0), strict=True)
-    found, left = settle(Literals(3, np.array(row), np.array(var), np.array(chosen)), sets)
+    found, left = simplify(Literals(3, np.array(row), np.array(var), np.array(chosen)), sets)
     assert left.tolist() == [True, False, True]
     assert list(zip(found.row.tolist(), found.var.tolist(), found.set.tolist(), strict=True)) == [
         (0, 7, b), (0, 8, 0), (1, 9, 0)]
 
 
-def test_a_world_of_tensors_is_the_same_as_one_of_facts() -> None:
-    theory = parse_theory("p = {A, B}\nS(p)\nlives(p, p!)\n1 S(x) ^ lives(x, y) => S(y)")
-    from_facts = build_world(parse_facts("S(A)\n!lives(A, B)\n0.7 lives(B, A)", theory), world="open")
-    nan = float("nan")
-    from_tensors = world_from_tensors(
-        theory, {"lives": torch.tensor([[0.0, 0.0], [np.log(7 / 3), 0.0]])},
-        {"S": torch.tensor([1.0, nan]), "lives": torch.tensor([[nan, 0.0], [nan, nan]])})
-    for name, values in from_facts.values.items():
-        assert values.tolist() == from_tensors.values[name].tolist()
-    assert from_facts.unary["lives"] == pytest.approx(from_tensors.unary["lives"])
+def test_products_are_taken_in_any_order_and_more_than_once() -> None:
+    products = Literals(3, np.array([2, 0, 2]), np.array([5, 6, 7]), np.array([0, 1, 0]))
+    found = products.take(np.array([2, 1, 2]))
+    assert (found.n, found.row.tolist(), found.var.tolist()) == (3, [0, 0, 2, 2], [5, 7, 5, 7])
+
+
+def test_components_are_those_of_the_features() -> None:
+    theory = parse_theory("p = {A, B, C, D}\nS(p)\nF(p, p)\n1 F(x, y) => (S(x) <=> S(y))")
+    network = build_network(build_world(parse_facts("F(A, B)\nF(C, D)", theory), ["S"]))
+    label = label_components(network)
+    assert label[0] == label[1] != label[2] == label[3]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_components_are_those_of_a_walk_along_the_features(seed: int) -> None:
+    network = random_network(seed, max_ground=12)
+    near: dict[int, set[int]] = {v: {v} for v in range(len(network.cards))}
+    for f in range(network.n_features):
+        scope = set(network.var[network.begins[f] : network.begins[f + 1]].tolist())
+        for v in scope:
+            near[v] |= scope
+    label = label_components(network)
+    for v in near:
+        reached, todo = {v}, [v]
+        while todo:
+            more = near[todo.pop()] - reached
+            reached |= more
+            todo += more
+        assert set(np.flatnonzero(label == label[v]).tolist()) == reached
+
+
+def test_a_variable_is_named_as_the_user_wrote_it() -> None:
+    network = network_of("p = {A, B}\nlives(p, p!)\nS(p)\n1 S(x) <=> EXIST y (S(y) ^ lives(x, y))")
+    assert [network.name(v) for v in range(network.n_own)] == ["lives(A)", "lives(B)", "S(A)", "S(B)"]
+    assert network.name(network.n_own) == "a quantified part"

@@ -1,4 +1,4 @@
-"""Hinge-loss random fields: the optimum of independent solvers, and the refusal of what is not convex."""
+"""Hinge-loss random fields: the optimum of independent solvers, and an error for a loss that is not convex."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FEATURES = {"formulas", "quantifiers", "equality", "symmetric", "multiclass", "f
 
 class TestHingeLossMRF(MethodBattery):
     method, tolerance = "hl-mrf", 1e-3
-    # truth that breaks no rule where that can be, however small the weight; in the middle where no rule speaks
+    # degrees that violate no rule if possible, for any weight; 0.5 for atoms that no rule mentions
     answers = {  # noqa: RUF012
         "one atom": {"S(A)": 1},
         "no arguments": {"Rain": 1, "Wet": 0.5},
@@ -98,17 +98,17 @@ def solve(seed: int, squared: bool) -> tuple[HingeLoss, Network, np.ndarray]:
 def test_the_linear_optimum_is_that_of_a_linear_program(seed: int) -> None:
     loss, network, truth = solve(seed, squared=False)
     assert loss(truth) == pytest.approx(linear_optimum(loss, network), abs=1e-4)
-    assert loss.broken(truth) < 1e-4
+    assert loss.violation(truth) < 1e-4
 
 
 @pytest.mark.parametrize("seed", range(30))
 def test_the_squared_optimum_is_that_of_another_solver(seed: int) -> None:
     loss, network, truth = solve(seed, squared=True)
     assert loss(truth) == pytest.approx(squared_optimum(loss, network), abs=1e-4)
-    assert loss.broken(truth) < 1e-4
+    assert loss.violation(truth) < 1e-4
 
 
-def test_a_rule_is_broken_as_far_as_lukasiewicz_says() -> None:
+def test_a_rule_is_violated_by_its_distance_in_the_logic_of_lukasiewicz() -> None:
     theory = parse_theory("p = {A}\nS(p)\nT(p)\n2 S(x) => T(x)")
     network = build_network(build_world(parse_facts("", theory)))
     # S is 0.9 true and T is 0.3
@@ -129,11 +129,11 @@ def test_a_negative_weight_of_one_atom_is_a_positive_one_of_its_negation() -> No
     assert one.log_odds == pytest.approx(two.log_odds)
 
 
-def test_a_rule_that_makes_the_loss_concave_is_refused_with_the_methods_that_can() -> None:
+def test_a_rule_that_makes_the_loss_concave_is_rejected_with_the_methods_that_allow_it() -> None:
     with pytest.raises(RuleError) as caught:
         infer("p = {A}\nS(p)\nT(p)\n1 S(x)\n-2 S(x) => T(x)", query="S", method="hl-mrf")
     assert str(caught.value) == """\
-method 'hl-mrf' cannot do a negative weight of a rule with several literals: -2 S(x) => T(x)
+method 'hl-mrf' allows no negative weight for a rule with several literals: -2 S(x) => T(x)
  --> <text>:5:1
 5 | -2 S(x) => T(x)
   | ^^^^^^^^^^^^^^^
@@ -154,13 +154,13 @@ def test_an_existential_is_as_true_as_its_cases_together() -> None:
 
 
 def test_a_contradiction_of_single_rules_is_an_error_and_a_deeper_one_a_note() -> None:
-    with pytest.raises(LogicMPError, match="no world obeys the hard rules"):
+    with pytest.raises(LogicMPError, match="no world satisfies the hard rules"):
         infer("p = {A}\nS(p)\nS(x).\n!S(x).", query="S", method="hl-mrf")
     # three values of which two people must each have all, in any degrees
     rules = "\n".join(f"mood(A) in {{{label}}} v mood(B) in {{{label}}}." for label in "KLM")
     got = infer(f"p = {{A, B}}\nmood(p) in {{K, L, M}}\n{rules}", query="mood", method="hl-mrf", iterations=500)
     assert got.notes[0].startswith("hl-mrf did not converge in 500 rounds")
-    assert got.notes[1] == "a hard rule is still broken by 0.33: the hard rules may contradict each other"
+    assert got.notes[1] == "a hard rule is still violated by 0.33: the hard rules may contradict each other"
 
 
 def test_the_loss_and_the_rounds_are_told() -> None:
@@ -177,7 +177,7 @@ def test_a_run_stops_at_its_limits_with_what_it_has() -> None:
     assert got.notes[0] == "hl-mrf was stopped after 0.0 s and 0 rounds, the last change was inf"
 
 
-def test_a_step_size_of_zero_is_refused() -> None:
+def test_a_step_size_of_zero_is_rejected() -> None:
     with pytest.raises(LogicMPError, match="step_size must be above 0, got 0"):
         infer(SMOKERS, FACTS, "Smokes", method="hl-mrf", step_size=0)
 

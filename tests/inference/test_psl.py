@@ -99,6 +99,6 @@ def test_the_optimum_is_that_of_psl(tmp_path: Path, seed: int, squared: bool) ->
     loss = build_loss(network, squared)
     ours, _, _ = HingeLossMRF(squared=squared).minimize(loss, network, Problem(world))
     theirs = as_truth(network, psl_truth(facts, squared, tmp_path))
-    assert loss.broken(ours) < 1e-4
-    assert loss.broken(theirs) < 1e-2
+    assert loss.violation(ours) < 1e-4
+    assert loss.violation(theirs) < 1e-2
     assert loss(ours) == pytest.approx(loss(theirs), abs=1e-3)

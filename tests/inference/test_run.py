@@ -53,8 +53,8 @@ def test_evidence_of_another_theory_is_rejected() -> None:
      "them or limits"),
     ({"semantics": "fuzzy"}, "unknown semantics 'fuzzy'\nhint: known: exact, paper, alchemy"),
     ({"method": "exact", "semantics": "paper"},
-     "semantics 'paper' takes atoms that meet as independent, which no ground network can say\nhint: use exact or "
-     "alchemy, or mean field"),
+     "semantics 'paper' treats equal atoms of a grounding as independent, which no ground network can do\nhint: use "
+     "semantics 'exact' or 'alchemy', or method mean-field"),
 ])
 def test_a_wrong_choice_is_rejected(options: dict[str, Any], message: str) -> None:
     with pytest.raises(LogicMPError) as caught:

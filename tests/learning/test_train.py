@@ -120,7 +120,7 @@ def test_maximum_likelihood_is_that_of_exact_gradients(query: list[str]) -> None
 
 def test_maximum_likelihood_rejects_data_that_violate_a_hard_rule() -> None:
     theory = parse_theory("t = {A, B}\nP(t)\nQ(t)\nP(x) => Q(x).\n(P(x))")
-    with pytest.raises(LogicMPError, match=r"the evidence \w+ this hard rule where x = A"):
+    with pytest.raises(LogicMPError, match="the evidence violates this hard rule where x = A"):
         learn(theory, [parse_facts("P(A)", theory)], "maximum-likelihood")
 
 

@@ -1,20 +1,17 @@
-"""Ground a theory against a world: every rule as the features that the evidence leaves open.
+"""Ground a theory against a world: turn each rule into the features that the evidence leaves open.
 
-Stage: normalize -> **ground** -> infer.  Paper: Eq. 1.
+Room: ground.  Paper: Eq. 1.
 
     !(Smokes(x) ^ Friends(x,y) => Smokes(y))   one product of literals; its rows (x, y) come from a join (join.py)
     !(A(x) <=> B(x))                           A(x) !B(x) and !A(x) B(x), which exclude each other
-    EXIST y Friends(x,y)                       a part of its own: for each x, true, false, or one of some literals
-
-A quantified part that is still open becomes the conjunction of its negated literals where that is what the product
-needs; everywhere else it gets a variable of its own, which hard features tie to what it stands for.
+    EXIST y Friends(x,y)                       a quantified part (quantifiers.py)
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -26,63 +23,36 @@ from ..normalize.cubes import Cube, Differ, Literal, Range, Same
 from ..normalize.expand import Expander, variable_ranges
 from ..parse.syntax import Atom, Exists, Forall, Formula, Not, Variable, children, free_variables, with_children
 from ..parse.theory import Argument, Predicate, Rule, Theory
-from .join import Relation, Rows, join, relation, spread
-from .network import HARD, Literals, Network, Sets, n_values, settle
+from .join import Relation, Rows, join, relation
+from .network import HARD, Draft, Literals, Network, n_values
+from .quantifiers import Part, build_part
 
 
 def build_network(world: World, rules: Sequence[Rule] | None = None, semantics: str = "exact",
                   max_groundings: int = MAX_GROUNDINGS,
                   progress: Callable[[int, int], None] = lambda done, total: None) -> Network:
-    """The ground network of some rules, by default all of the theory's.
+    """Build the ground network of some rules, by default all rules of the theory.
 
     >>> from logicmp.facts.world import build_world
     >>> from logicmp import parse_facts, parse_theory
     >>> theory = parse_theory("2 Friends(x,y) ^ Smokes(x) => Smokes(y)")
     >>> world = build_world(parse_facts("Friends(Anna, Bob)\\nSmokes(Anna)", theory), ["Smokes"])
     >>> print(build_network(world))
-    ground network: 1 unknown variables, 1 soft and 0 hard features, 1 literals
+    ground network: 1 unobserved variables, 1 soft and 0 hard features, 1 literals
 
     Args:
-        max_groundings: refuse rules that leave more groundings open than this, all together.
-        progress: called after each rule with how many are done.
+        max_groundings: raise a CostError if the rules together leave more groundings open.
+        progress: called after each rule with the number of rules done, and of all rules.
     """
     if semantics == "paper":
-        raise LogicMPError("semantics 'paper' takes atoms that meet as independent, which no ground network can say",
-                           "use exact or alchemy, or mean field")
+        raise LogicMPError("semantics 'paper' treats equal atoms of a grounding as independent, which no ground "
+                           "network can do", "use semantics 'exact' or 'alchemy', or method mean-field")
     rules = world.theory.rules if rules is None else tuple(rules)
     grounder = _Grounder(world, rules, max_groundings)
     for r, rule in enumerate(rules):
         grounder.add_rule(r, rule, semantics)
         progress(r + 1, len(rules))
     return grounder.finish()
-
-
-@dataclass
-class _Unit:
-    """A quantified part `EXIST y body(x, y)`: for each x what is known, and the products one of which must hold."""
-
-    predicate: Predicate
-    # over the free variables: whether it can be true, and whether it is
-    can: np.ndarray
-    must: np.ndarray
-    # the products, and which x (as one number) each belongs to, in order
-    disjuncts: Literals
-    owner: np.ndarray
-    # for each x whether all its products are single literals, and its own variable, -1 until it needs one
-    is_flat: np.ndarray
-    variable: np.ndarray
-
-    def number(self, literal: Literal, rows: Rows) -> np.ndarray:
-        """Which x each row speaks of."""
-        found = np.zeros(rows.n, dtype=np.int64)
-        for arg, size in zip(literal.args, self.can.shape, strict=True):
-            found = found * size + rows.value(arg)
-        return found
-
-    def products(self, number: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The first product of each x, and how many it has."""
-        first = np.searchsorted(self.owner, number, "left")
-        return first, np.searchsorted(self.owner, number, "right") - first
 
 
 class _Grounder:
@@ -92,25 +62,20 @@ class _Grounder:
         self.max_groundings = max_groundings
         # with a predicate for each quantified part
         self.theory: Theory = world.theory
-        self.units: dict[str, _Unit] = {}
-        self.sets = Sets()
+        self.parts: dict[str, Part] = {}
         self.variables, self.cards, self.potentials = _variables(world)
-        self.n_own = self.n_variables = len(self.cards)
+        self.draft = Draft(len(self.cards))
         self._tables: dict[object, tuple[np.ndarray, np.ndarray]] = {}
         shapes = [[world.sizes[rule.variables[name]] for name in rule.per_constant] for rule in rules]
         self.shapes = shapes
         self.offsets = np.cumsum([0, *(math.prod(shape) for shape in shapes)])
         self.base = np.zeros(self.offsets[-1])
         self.n_rows = 0
-        self.features: list[Literals] = []
-        self.about: list[tuple[np.ndarray, float, int]] = []
-        # for the features of each entry, the quantified part they define, -1 for none
-        self.defined: list[np.ndarray] = []
 
     # rules
 
     def add_rule(self, r: int, rule: Rule, semantics: str) -> None:
-        self.rule, self.r = rule, r
+        self.rule, self.r, self.draft.rule = rule, r, r
         for formula, share, free in counted_formulas(rule, semantics):
             self.ranges: Mapping[str, Range] = {**variable_ranges(formula), **{v.name: v for v in free}}
             cubes = self._cubes(Not(self._without_quantifiers(formula)))
@@ -122,14 +87,14 @@ class _Grounder:
                 self._add(rows, literals, share)
 
     def _cubes(self, formula: Formula) -> list[Cube]:
-        """Products that exclude each other, one of which holds where the formula does."""
+        """Products that exclude each other, one of which is true where the formula is."""
         expander = Expander(self.theory, self.rule, self.ranges, MAX_CUBES)
         found = expander.expand(formula)
         assert all(sign == 1 for sign, _ in found), "without quantifiers the expansion adds, and never subtracts"
         return [cube for _, cube in found]
 
     def _count(self, free: Sequence[Range], share: float) -> None:
-        """What the rule counts where no grounding is broken."""
+        """Add the count of the rule if no grounding is violated."""
         per_constant = [next(v for v in free if v.name == name) for name in self.rule.per_constant]
         n = share * math.prod(self._size(v) for v in free if v not in per_constant)
         counts = np.zeros(self.shapes[self.r])
@@ -144,11 +109,11 @@ class _Grounder:
         return max(0, high - low)
 
     def _add(self, rows: Rows, literals: Literals, share: float) -> None:
-        """Features of the current rule; what is broken whatever the unknown atoms are goes into the count."""
+        """Add features of the current rule; groundings that the evidence violates go into the count."""
         decided = literals.counts == 0
         if self.rule.is_hard:
             if decided.any():
-                raise self._broken(rows.take(np.flatnonzero(decided)[:1]))
+                raise self._violated(rows.take(np.flatnonzero(decided)[:1]))
             params = np.full(rows.n, HARD, dtype=np.int64)
         else:
             params = np.zeros(rows.n, dtype=np.int64)
@@ -156,20 +121,12 @@ class _Grounder:
                 params = params * size + rows.columns[name]
             params += self.offsets[self.r]
             np.subtract.at(self.base, params[decided], share)
-        self._append(literals.keep(~decided), params[~decided], share)
+        self.draft.add(literals.keep(~decided), params[~decided], share)
 
-    def _append(self, literals: Literals, params: np.ndarray, share: float = 1.0,
-                defined: np.ndarray | None = None) -> None:
-        settled, left = settle(literals, self.sets)
-        if settled.n:
-            self.features.append(settled)
-            self.about.append((params[left], share, self.r))
-            self.defined.append(np.full(settled.n, -1, dtype=np.int64) if defined is None else defined[left])
-
-    def _broken(self, row: Rows) -> RuleError:
+    def _violated(self, row: Rows) -> RuleError:
         where = ", ".join(f"{name} = {self.world.theory.type[self.ranges[name].type].constants[int(column[0])]}"
                           for name, column in row.columns.items() if name in self.rule.variables)
-        return RuleError(f"the evidence breaks this hard rule{f' where {where}' if where else ''}", self.rule.span,
+        return RuleError(f"the evidence violates this hard rule{f' where {where}' if where else ''}", self.rule.span,
                          "give the rule a weight, or correct the evidence")
 
     def _guard(self, n: int) -> None:
@@ -182,9 +139,10 @@ class _Grounder:
     # products of literals
 
     def _ground(self, cube: Cube, names: Sequence[str], expand: bool) -> tuple[Rows, Literals]:
-        """The bindings for which a product can hold, and what is undecided in each.
+        """The bindings for which a product can be true, and the open literals of each.
 
-        With `expand`, a quantified part that must hold makes a row for each way it can: right where rows may overlap.
+        Args:
+            expand: make a row for each product of a quantified part that must be true; the rows may then overlap.
         """
         literals = [factor for factor in cube.factors if isinstance(factor, Literal)]
         conditions = [factor for factor in cube.factors if isinstance(factor, (Same, Differ))]
@@ -193,8 +151,9 @@ class _Grounder:
         rows = join(relations, conditions, {name: self._window(self.ranges[name]) for name in names}, self._guard)
         parts = [Literals.none(rows.n)]
         for literal in literals:
-            if literal.predicate in self.units:
-                row, part = self._unit_literals(self.units[literal.predicate], literal, rows, expand)
+            if literal.predicate in self.parts:
+                row, part = self.parts[literal.predicate].literals(
+                    literal, rows, ~self._table(literal)[1], expand, self.draft, self._guard)
                 if row is not None:
                     rows, parts = rows.take(row), [other.take(row) for other in parts]
                 parts.append(part)
@@ -211,9 +170,9 @@ class _Grounder:
         """Over all atoms of the predicate: whether the literal can be true, and whether it must be."""
         key = (literal.predicate, literal.negated, literal.labels)
         if key not in self._tables:
-            if literal.predicate in self.units:
-                unit = self.units[literal.predicate]
-                can, must = unit.can, unit.must
+            if literal.predicate in self.parts:
+                part = self.parts[literal.predicate]
+                can, must = part.can, part.must
             elif literal.labels is not None:
                 values = self.world.values[literal.predicate]
                 chosen = np.isin(np.arange(values.shape[-1]), list(literal.labels))
@@ -225,21 +184,21 @@ class _Grounder:
         return self._tables[key]
 
     def _locate(self, literal: Literal, index: Sequence[np.ndarray], n: int) -> tuple[np.ndarray, np.ndarray]:
-        """The variable of each undecided literal, and the set of values that makes it true."""
+        """The variable of each open literal, and the set of values that makes it true."""
         predicate = self.theory.predicate[literal.predicate]
         fixed = tuple(column for k, column in enumerate(index) if k not in predicate.functional)
         numbers = self.variables[literal.predicate]
         var = numbers[fixed] if fixed else np.full(n, numbers, dtype=np.int64)
         if literal.labels is not None:
-            chosen = np.full(len(var), self.sets.of(len(predicate.labels or ()), literal.labels), dtype=np.int64)
+            chosen = np.full(len(var), self.draft.sets.of(len(predicate.labels or ()), literal.labels), dtype=np.int64)
         elif predicate.functional:
             value = np.zeros(len(var), dtype=np.int64)
             for k in predicate.functional:
                 value = value * self.world.sizes[predicate.types[k]] + index[k]
-            chosen = self.sets.single(n_values(predicate, self.world.sizes))[value]
+            chosen = self.draft.sets.single(n_values(predicate, self.world.sizes))[value]
         else:
             chosen = np.zeros(len(var), dtype=np.int64)
-        return var, self._complement(chosen) if literal.negated else chosen
+        return var, self.draft.sets.complement(chosen) if literal.negated else chosen
 
     # quantified parts
 
@@ -251,11 +210,11 @@ class _Grounder:
         if not isinstance(formula, (Exists, Forall)):
             return with_children(formula, parts) if parts else formula
         is_forall = isinstance(formula, Forall)
-        atom = self._unit(formula.variables[0].name, Not(parts[0]) if is_forall else parts[0])
+        atom = self._part(formula.variables[0].name, Not(parts[0]) if is_forall else parts[0])
         return Not(atom) if is_forall else atom
 
-    def _unit(self, name: str, body: Formula) -> Atom:
-        """An atom for `EXIST name body`, and for each value of its free variables what is known of it."""
+    def _part(self, name: str, body: Formula) -> Atom:
+        """An atom for `EXIST name body`."""
         free = {n: t for n, t in free_variables(body).items() if n != name}
         shape = tuple(self.world.sizes[t] for t in free.values())
         self._guard(math.prod(shape))
@@ -266,113 +225,26 @@ class _Grounder:
             for n, size in zip(free, shape, strict=True):
                 owner = owner * size + rows.columns[n]
             owners.append(owner)
-        owner = np.concatenate(owners)
-        settled, possible = settle(Literals.stacked([literals for _, literals in found]), self.sets)
-        owner = owner[possible]
-        can, must = np.zeros(math.prod(shape), dtype=bool), np.zeros(math.prod(shape), dtype=bool)
-        can[owner] = True
-        counts = settled.counts
-        must[owner[counts == 0]] = True
-        is_flat = np.ones(math.prod(shape), dtype=bool)
-        is_flat[owner[counts > 1]] = False
-        # what is true already needs no products
-        order = np.flatnonzero(~must[owner])
-        order = order[np.argsort(owner[order], kind="stable")]
-        predicate = Predicate(f"part {len(self.units)}", tuple(map(Argument, free.values())))
+        predicate = Predicate(f"part {len(self.parts)}", tuple(map(Argument, free.values())))
         self.theory = replace(self.theory, predicates=(*self.theory.predicates, predicate))
-        self.units[predicate.name] = _Unit(predicate, can.reshape(shape), must.reshape(shape), settled.take(order),
-                                           owner[order], is_flat, np.full(math.prod(shape), -1, dtype=np.int64))
+        self.parts[predicate.name] = build_part(shape, np.concatenate(owners), [literals for _, literals in found],
+                                                self.draft.sets)
         return Atom(predicate.name, tuple(Variable(n, t) for n, t in free.items()))
 
-    def _unit_literals(self, unit: _Unit, literal: Literal, rows: Rows,
-                       expand: bool) -> tuple[np.ndarray | None, Literals]:
-        """What a quantified part adds to each row where it is undecided; and the rows anew if it makes more of them."""
-        number = unit.number(literal, rows)
-        is_open = ~self._table(literal)[1].reshape(-1)[number]
-        first, counts = unit.products(number)
-        if not literal.negated and expand:
-            row, product = spread(first, np.where(is_open, counts, 1), self._guard)
-            at = np.flatnonzero(is_open[row])
-            part = unit.disjuncts.take(product[at])
-            return row, Literals(len(row), at[part.row], part.var, part.set)
-        # none of the products holds: the conjunction of all negated literals, where they are literals
-        inline = is_open & unit.is_flat[number] & literal.negated
-        at, product = spread(first, np.where(inline, counts, 0), self._guard)
-        part = unit.disjuncts.take(product)
-        flat = Literals(rows.n, at[part.row], part.var, self._complement(part.set))
-        own = np.flatnonzero(is_open & ~inline)
-        variable = self._own_variable(unit, number[own])
-        rest = Literals(rows.n, own, variable, np.full(len(own), int(literal.negated), dtype=np.int64))
-        return None, Literals.joined([flat, rest])
-
-    def _complement(self, chosen: np.ndarray) -> np.ndarray:
-        return self.sets.complement(chosen) if len(chosen) else chosen
-
-    def _new_variables(self, n: int) -> np.ndarray:
-        self.n_variables += n
-        return np.arange(self.n_variables - n, self.n_variables)
-
-    def _own_variable(self, unit: _Unit, number: np.ndarray) -> np.ndarray:
-        """The variable of a quantified part for each x, tied to its products by hard features when it is made."""
-        new = np.unique(number[unit.variable[number] < 0])
-        if len(new):
-            unit.variable[new] = self._new_variables(len(new))
-            owner, product = spread(*unit.products(new))
-            parts = unit.disjuncts.take(product)
-            # no product holds where the part is false
-            self._tie(parts, unit.variable[new[owner]], is_true=False)
-            # where it is true, one does: not all of them can be false
-            one = self._one_literal(parts)
-            self._tie(Literals(len(new), owner, one.var, self._complement(one.set)), unit.variable[new], is_true=True)
-        return np.asarray(unit.variable[number])
-
-    def _one_literal(self, parts: Literals) -> Literals:
-        """Each product as one literal: itself, or a variable of its own that is true where the product holds."""
-        counts = parts.counts
-        several = np.flatnonzero(counts > 1)
-        if not len(several):
-            order = np.argsort(parts.row, kind="stable")
-            return Literals(parts.n, parts.row[order], parts.var[order], parts.set[order])
-        product = parts.take(several)
-        own = self._new_variables(len(several))
-        self._tie(product, own, is_true=False)
-        each = Literals(len(product.row), np.arange(len(product.row)), product.var, self._complement(product.set))
-        self._tie(each, own[product.row], is_true=True)
-        chosen = counts[parts.row] == 1
-        row = np.concatenate([parts.row[chosen], several])
-        var = np.concatenate([parts.var[chosen], own])
-        sets = np.concatenate([parts.set[chosen], np.zeros(len(own), dtype=np.int64)])
-        order = np.argsort(row, kind="stable")
-        return Literals(parts.n, row[order], var[order], sets[order])
-
-    def _tie(self, products: Literals, variable: np.ndarray, is_true: bool) -> None:
-        """Products that must not hold beside the given value of a variable, one for each."""
-        sign = Literals(products.n, np.arange(products.n), variable,
-                        np.full(products.n, 0 if is_true else 1, dtype=np.int64))
-        self._append(Literals.joined([products, sign]), np.full(products.n, HARD, dtype=np.int64), defined=variable)
-
     def finish(self) -> Network:
-        literals = Literals.stacked(self.features)
-        params = [np.zeros(0, dtype=np.int64), *(param for param, _, _ in self.about)]
         weights = np.concatenate([np.zeros(0), *(
             np.full(math.prod(shape), 1.0 if rule.weight is None else rule.weight)
             for rule, shape in zip(self.rules, self.shapes, strict=True))])
-        n_more = self.n_variables - self.n_own
+        n_own = len(self.cards)
+        n_more = self.draft.n_variables - n_own
         return Network(
-            self.world, self.rules,
-            np.concatenate([self.cards, np.full(n_more, 2, dtype=np.int64)]),
-            np.concatenate([self.potentials, np.zeros(2 * n_more)]),
-            self.variables, self.n_own, self.sets,
-            np.concatenate([[0], np.cumsum(literals.counts)]), literals.var, literals.set,
-            np.concatenate(params),
-            np.concatenate([np.zeros(0), *(np.full(len(param), share) for param, share, _ in self.about)]),
-            np.concatenate([np.zeros(0, dtype=np.int64), *(
-                np.full(len(param), r, dtype=np.int64) for param, _, r in self.about)]),
-            weights, self.offsets, self.base, np.concatenate([np.zeros(0, dtype=np.int64), *self.defined]))
+            self.world, self.rules, np.concatenate([self.cards, np.full(n_more, 2, dtype=np.int64)]),
+            np.concatenate([self.potentials, np.zeros(2 * n_more)]), self.variables, n_own, self.draft.sets,
+            weights=weights, offsets=self.offsets, base=self.base, **self.draft.arrays())
 
 
 def _variables(world: World) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
-    """Number the unknown variables; how many values each has, and the log-potentials of the values."""
+    """Number the unobserved variables; how many values each has, and the log-potentials of the values."""
     numbers: dict[str, np.ndarray] = {}
     cards, potentials = [np.zeros(0, dtype=np.int64)], [np.zeros(0)]
     n = 0
@@ -396,7 +268,7 @@ def _variables(world: World) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndar
 
 
 def value_scores(world: World, predicate: Predicate) -> np.ndarray:
-    """The log-potential of each value of each variable, [variables..., values]: soft evidence, -inf what cannot be."""
+    """The log-potential of each value of each variable, [variables..., values]: soft evidence, or -inf."""
     values = world.values[predicate.name]
     soft = world.unary.get(predicate.name, np.zeros(()))
     soft = np.broadcast_to(soft, values.shape)

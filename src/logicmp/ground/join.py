@@ -1,11 +1,11 @@
-"""Which groundings of a product can hold, by joins over what the evidence leaves possible.
+"""Find the groundings of a product that can be true, by joins over the atoms that the evidence leaves possible.
 
-Stage: normalize -> **ground** -> infer.  Paper: Eq. 1, the groundings G_f.
+Room: ground.  Paper: Eq. 1, the groundings G_f.
 
-    Friends(x,y) Smokes(x) !Smokes(y)      Friends closed with 3 facts: 3 rows (x, y), whatever the number of people
+    Friends(x,y) Smokes(x) !Smokes(y)      Friends closed with 3 facts: 3 rows (x, y) for any number of people
 
-Every literal is a table of the atoms of which it can be true. A table that excludes nothing joins nothing; the others
-are joined smallest first. How many rows a step makes is known before it makes them.
+Each literal is a table of the atoms for which it can be true. Tables that exclude no atom are skipped; the others are
+joined smallest first. The number of rows of each step is computed before the rows are made.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 from ..normalize.cubes import Differ, Same, Term, Var
 
-# called with the number of rows of a step before they are made; raises if they are too many
+# called with the number of rows of a step before they are made; raises an error if they are too many
 Guard = Callable[[int], None]
 
 
@@ -30,7 +30,7 @@ class Relation:
 
 
 def relation(table: np.ndarray, args: tuple[Term, ...], sizes: Mapping[str, int]) -> Relation:
-    """The table of a literal as one of its variables: constants selected, repeated variables on the diagonal, shifts.
+    """The table of a literal over its variables: constants selected, repeated variables and offsets resolved.
 
     >>> relation(np.eye(3, dtype=bool), (Var("x"), Var("x")), {"x": 3}).table
     array([ True,  True,  True])
@@ -55,13 +55,13 @@ def relation(table: np.ndarray, args: tuple[Term, ...], sizes: Mapping[str, int]
 
 @dataclass
 class Rows:
-    """Bindings of some variables, a column for each."""
+    """Bindings of some variables, one column per variable."""
 
     n: int = 1
     columns: dict[str, np.ndarray] = field(default_factory=dict)
 
     def value(self, term: Term) -> np.ndarray:
-        """The constant a term stands for in each row."""
+        """The number of a term's constant in each row."""
         if isinstance(term, Var):
             return self.columns[term.name] + term.offset
         return np.full(self.n, term.index, dtype=np.int64)
@@ -79,7 +79,7 @@ class Rows:
 
 def join(relations: Iterable[Relation], conditions: Iterable[Same | Differ], windows: Mapping[str, tuple[int, int]],
          guard: Guard) -> Rows:
-    """All bindings of the variables, each inside its window, for which every relation and every condition holds."""
+    """All bindings of the variables, each within its window, that satisfy every relation and every condition."""
     rows = Rows()
     pending = [r for r in relations if not r.table.all()]
     counts = {id(r): int(np.count_nonzero(r.table)) for r in pending}
@@ -97,7 +97,7 @@ def join(relations: Iterable[Relation], conditions: Iterable[Same | Differ], win
         free = [name for name in windows if name not in rows.columns]
         if not free:
             return rows
-        # a variable that nothing restricts: one after the other, because a condition may bind the next one
+        # unrestricted variables one at a time, because a condition may bind the next one
         rows = _cross(rows, free[0], windows[free[0]], guard)
 
 
@@ -109,7 +109,7 @@ def _n_bound(relation: Relation, rows: Rows) -> int:
 
 
 def _filter(rows: Rows, pending: list[Relation]) -> tuple[Rows, list[Relation]]:
-    """Apply the relations of which all variables are bound."""
+    """Apply the relations whose variables are all bound."""
     left = []
     for r in pending:
         if all(name in rows.columns for name in r.names):
@@ -121,7 +121,7 @@ def _filter(rows: Rows, pending: list[Relation]) -> tuple[Rows, list[Relation]]:
 
 def _apply(rows: Rows, conditions: list[Same | Differ], windows: Mapping[str, tuple[int, int]]
            ) -> tuple[Rows, list[Same | Differ], bool]:
-    """Apply the conditions of which both sides are bound; an equality with one side bound binds the other."""
+    """Apply the conditions with both sides bound; an equality with one side bound binds the other."""
     left = []
     has_bound = False
     for condition in conditions:
@@ -150,7 +150,7 @@ def _window(rows: Rows, names: Iterable[str], windows: Mapping[str, tuple[int, i
 
 
 def _extend(rows: Rows, r: Relation, guard: Guard) -> Rows:
-    """Every row once for each way to bind the new variables of a relation."""
+    """One row for each way to bind the new variables of a relation."""
     bound = [k for k, name in enumerate(r.names) if name in rows.columns]
     new = [k for k, name in enumerate(r.names) if name not in rows.columns]
     shape = r.table.shape
@@ -161,17 +161,18 @@ def _extend(rows: Rows, r: Relation, guard: Guard) -> Rows:
     for k in bound:
         wanted = wanted * shape[k] + rows.columns[r.names[k]]
     first, last = np.searchsorted(keys, wanted, "left"), np.searchsorted(keys, wanted, "right")
-    row, place = spread(first, last - first, guard)
+    row, place = ragged_ranges(first, last - first, guard)
     found = rows.take(row)
     for k, column in zip(new, np.unravel_index(rest[place], [shape[k] for k in new]), strict=True):
         found.columns[r.names[k]] = column.astype(np.int64)
     return found
 
 
-def spread(first: np.ndarray, counts: np.ndarray, guard: Guard = lambda n: None) -> tuple[np.ndarray, np.ndarray]:
-    """For each entry k the numbers first[k], first[k]+1, ..., as many as counts[k] says, beside k itself.
+def ragged_ranges(first: np.ndarray, counts: np.ndarray, guard: Guard = lambda n: None
+                  ) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers first[k], ..., first[k] + counts[k] - 1 for each k, as two columns: k, and the number.
 
-    >>> [a.tolist() for a in spread(np.array([5, 0]), np.array([2, 1]))]
+    >>> [a.tolist() for a in ragged_ranges(np.array([5, 0]), np.array([2, 1]))]
     [[0, 0, 1], [5, 6, 0]]
     """
     total = int(counts.sum())
@@ -188,12 +189,12 @@ def _cross(rows: Rows, name: str, window: tuple[int, int], guard: Guard) -> Rows
     return found
 
 
-# of 64 bits
+# numbers stay within 64 bits
 MAX_NUMBER = 2**62
 
 
 def number_rows(*columns: np.ndarray) -> np.ndarray:
-    """Equal rows get equal numbers, without gaps, in the order of the rows' values.
+    """Number the rows: equal rows get equal numbers, without gaps, in the order of their values.
 
     >>> number_rows(np.array([7, 5, 7]), np.array([0.5, 2.0, 0.5])).tolist()
     [1, 0, 1]
@@ -209,7 +210,7 @@ def number_rows(*columns: np.ndarray) -> np.ndarray:
 
 
 def _number(column: np.ndarray) -> tuple[np.ndarray, int]:
-    """Numbers in the order of the values, and how many there may be: whole numbers as they are, from 0 on."""
+    """Numbers in the order of the values, and a bound of their count; integers are shifted to start at 0."""
     if not len(column):
         return column.astype(np.int64), 1
     if column.dtype.kind == "b":
@@ -223,7 +224,7 @@ def _number(column: np.ndarray) -> tuple[np.ndarray, int]:
 
 
 def _without_gaps(numbers: np.ndarray, n: int) -> tuple[np.ndarray, int]:
-    """The ranks of numbers below n, and how many there are; where n is small no sorting is needed."""
+    """The ranks of numbers below n, and how many there are; a small n needs no sorting."""
     if n > 4 * len(numbers):
         known, rank = np.unique(numbers, return_inverse=True)
         return rank, len(known)

@@ -1,28 +1,30 @@
 """The ground network: variables, and weighted products of literals over them.
 
-Stage: normalize -> **ground** -> infer.  Paper: Eq. 1.
+Room: ground.  Paper: Eq. 1.
 
-    w Smokes(A) => Cancer(A)        feature  Smokes(A) !Cancer(A)  with log-weight -w: it holds where the rule is broken
+    w Smokes(A) => Cancer(A)        feature  Smokes(A) !Cancer(A)  with log-weight -w: true where the rule is violated
 
-The score of a world is  sum_p w_p (base_p - sum of the shares of its features that hold); a hard feature never holds.
-A formula that is no clause has several features that exclude each other, so that formula semantics stays exact.
+The score of a world is  sum_p w_p (base_p - sum of the shares of its true features); a hard feature is never true.
+The features of a formula that is no clause exclude each other, so the formula is still counted once.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from ..errors import CostError
 from ..facts.world import World
 from ..parse.theory import Predicate, Rule
-from .join import spread
+from .join import ragged_ranges
 
 
 def n_values(predicate: Predicate, sizes: Mapping[str, int]) -> int:
-    """How many values a variable of the predicate has; the last one of a `?` predicate is "none"."""
+    """The number of values of each variable of a predicate; the last one of a `?` predicate is "none"."""
     if predicate.labels is not None:
         return len(predicate.labels)
     if predicate.functional:
@@ -31,25 +33,39 @@ def n_values(predicate: Predicate, sizes: Mapping[str, int]) -> int:
 
 
 HARD = -1
+# of the table of all sets and values
+MAX_CELLS = 2**28
 
 
 class Sets:
-    """Sets of values that literals speak of, by number: 0 is {1} and 1 is {0} of a variable with two values."""
+    """The sets of values in literals, by number: 0 is {1} and 1 is {0} of a variable with two values.
+
+    >>> sets = Sets()
+    >>> sets.of(3, {0, 2})
+    2
+    >>> [a.tolist() for a in sets.flat()]
+    [[1, 0, 0, 2], [0, 1, 2, 4]]
+    >>> sets.table().astype(int).tolist()
+    [[0, 1, 0], [1, 0, 0], [1, 0, 1]]
+    """
 
     def __init__(self) -> None:
         self.cards: list[int] = []
         self.members: list[frozenset[int]] = []
         self._numbers: dict[tuple[int, frozenset[int]], int] = {}
         self._single: dict[int, np.ndarray] = {}
+        self._flat: tuple[np.ndarray, np.ndarray] | None = None
         self.of(2, {1})
         self.of(2, {0})
 
     def of(self, card: int, members: set[int] | frozenset[int]) -> int:
+        """The number of a set of values of a variable with `card` values."""
         key = (card, frozenset(members))
         if key not in self._numbers:
             self._numbers[key] = len(self.cards)
             self.cards.append(card)
             self.members.append(key[1])
+            self._flat = None
         return self._numbers[key]
 
     def single(self, card: int) -> np.ndarray:
@@ -59,12 +75,13 @@ class Sets:
         return self._single[card]
 
     def complement(self, numbers: np.ndarray) -> np.ndarray:
+        """The number of each set's complement."""
         found, inverse = np.unique(numbers, return_inverse=True)
         return np.array([self.of(self.cards[k], frozenset(range(self.cards[k])) - self.members[k])
                          for k in found.tolist()], dtype=np.int64)[inverse]
 
     def intersect(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
-        """Numbers of the intersections, pair by pair; -1 where nothing is left."""
+        """The numbers of the intersections, pair by pair; -1 where the intersection is empty."""
         pairs, inverse = np.unique(np.stack([one, other]), axis=1, return_inverse=True)
         found = []
         for a, b in pairs.T.tolist():
@@ -72,8 +89,50 @@ class Sets:
             found.append(self.of(self.cards[a], common) if common else -1)
         return np.array(found, dtype=np.int64)[inverse.reshape(-1)]
 
+    def flat(self) -> tuple[np.ndarray, np.ndarray]:
+        """The values of all sets, one set after the other, and where each set begins."""
+        if self._flat is None:
+            begins = np.cumsum([0, *map(len, self.members)])
+            values = itertools.chain.from_iterable(map(sorted, self.members))
+            self._flat = np.fromiter(values, np.int64, int(begins[-1])), begins
+        return self._flat
+
+    def values_of(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The values in each of some sets, as two columns: the place in `numbers`, and the value.
+
+        >>> [a.tolist() for a in Sets().values_of(np.array([1, 0, 0]))]
+        [[0, 1, 2], [0, 1, 1]]
+        """
+        values, begins = self.flat()
+        owner, at = ragged_ranges(begins[numbers], np.diff(begins)[numbers])
+        return owner, values[at]
+
+    def smaller(self) -> tuple[np.ndarray, np.ndarray]:
+        """For each set itself or its complement, the one with fewer values, and whether it is the complement.
+
+        Of a variable with two values it is always {1}.
+        """
+        values, begins = self.flat()
+        n_inside, numbers = np.diff(begins), np.arange(len(self.cards))
+        n_outside = np.array(self.cards) - n_inside
+        has_zero = np.append(values, -1)[begins[:-1]] == 0
+        is_other = (n_outside < n_inside) | ((n_outside == n_inside) & has_zero)
+        numbers[is_other] = self.complement(numbers[is_other])
+        return numbers, is_other
+
+    def table(self, numbers: np.ndarray | None = None) -> np.ndarray:
+        """Which values are in which set, [sets, values]; of all sets, or of those with these numbers."""
+        numbers = np.arange(len(self.members)) if numbers is None else numbers
+        shape = len(numbers), int(np.array(self.cards)[numbers].max(initial=0))
+        if shape[0] * shape[1] > MAX_CELLS:
+            raise CostError(f"the rules use {shape[0]:,} sets of up to {shape[1]:,} values: a table of more than "
+                            f"{MAX_CELLS:,} cells", None, "use mean-field, which needs no such table")
+        found = np.zeros(shape, dtype=bool)
+        found[self.values_of(numbers)] = True
+        return found
+
     def indicator(self, k: int) -> np.ndarray:
-        """One for each value in the set, zero for the others."""
+        """One for each value in a set, zero for the others."""
         found = np.zeros(self.cards[k])
         found[list(self.members[k])] = 1
         return found
@@ -81,7 +140,7 @@ class Sets:
 
 @dataclass(frozen=True)
 class Literals:
-    """Products of literals, one below the other: literal j says that variable `var[j]` has a value in `set[j]`."""
+    """Products of literals: literal j is true if variable `var[j]` has a value in `set[j]`."""
 
     n: int
     # which product each literal belongs to
@@ -114,22 +173,22 @@ class Literals:
         return np.bincount(self.row, minlength=self.n)
 
     def keep(self, mask: np.ndarray) -> Literals:
-        """The products with these numbers only, numbered anew."""
+        """The products that a mask selects, renumbered."""
         new = np.cumsum(mask) - 1
         chosen = mask[self.row]
         return Literals(int(mask.sum()), new[self.row[chosen]], self.var[chosen], self.set[chosen])
 
     def take(self, products: np.ndarray) -> Literals:
-        """These products, in this order, any of them as often as it is named."""
+        """The products with these numbers, in this order; a number may occur more than once."""
         order = np.argsort(self.row, kind="stable")
         counts = self.counts
         starts = counts.cumsum() - counts
-        owner, place = spread(starts[products], counts[products])
+        owner, place = ragged_ranges(starts[products], counts[products])
         return Literals(len(products), owner, self.var[order[place]], self.set[order[place]])
 
 
-def settle(literals: Literals, sets: Sets) -> tuple[Literals, np.ndarray]:
-    """Literals of one variable in one product become one; a product that contradicts itself is marked, not kept.
+def simplify(literals: Literals, sets: Sets) -> tuple[Literals, np.ndarray]:
+    """Merge the literals of one variable in one product, and drop the products that contradict themselves.
 
     Returns the literals sorted by product and variable, and which products are left.
     """
@@ -153,34 +212,81 @@ def settle(literals: Literals, sets: Sets) -> tuple[Literals, np.ndarray]:
         row, var, chosen = row[stay], var[stay], chosen[stay]
 
 
+class Draft:
+    """The features and variables of a network while it is built."""
+
+    def __init__(self, n_own: int) -> None:
+        self.sets = Sets()
+        self.n_variables = n_own
+        # the rule that features are added for
+        self.rule = 0
+        self._literals: list[Literals] = []
+        # of each entry: param, share, rule and defined variable of its features
+        self._about: list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = []
+
+    def new_variables(self, n: int) -> np.ndarray:
+        """The numbers of n more variables, with two values each."""
+        self.n_variables += n
+        return np.arange(self.n_variables - n, self.n_variables)
+
+    def add(self, literals: Literals, params: np.ndarray, share: float = 1.0,
+            defined: np.ndarray | None = None) -> None:
+        """Add features of the current rule, without those that contradict themselves.
+
+        Args:
+            params: the weight of each feature, or HARD.
+            defined: the quantified part's variable that each feature defines, -1 for none.
+        """
+        simple, left = simplify(literals, self.sets)
+        if simple.n:
+            self._literals.append(simple)
+            self._about.append((params[left], np.full(simple.n, share), np.full(simple.n, self.rule, dtype=np.int64),
+                                np.full(simple.n, -1, dtype=np.int64) if defined is None else defined[left]))
+
+    def tie(self, products: Literals, variable: np.ndarray, is_true: bool) -> None:
+        """Forbid each product together with the given value of its variable, which it helps to define."""
+        sign = Literals(products.n, np.arange(products.n), variable,
+                        np.full(products.n, 0 if is_true else 1, dtype=np.int64))
+        self.add(Literals.joined([products, sign]), np.full(products.n, HARD, dtype=np.int64), defined=variable)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The features as fields of a `Network`."""
+        literals = Literals.stacked(self._literals)
+        integers = np.zeros(0, dtype=np.int64)
+        columns = zip((integers, np.zeros(0), integers, integers), *self._about, strict=True)
+        about = dict(zip(("param", "share", "rule", "defines"), map(np.concatenate, columns), strict=True))
+        return {"begins": np.concatenate([[0], np.cumsum(literals.counts)]), "var": literals.var, "set": literals.set,
+                **about}
+
+
 @dataclass(frozen=True)
 class Network:
-    """Everything the propositional methods need."""
+    """Variables, features and weights: the input of every method that works on atoms."""
 
     world: World
     rules: tuple[Rule, ...]
-    # variables: how many values each has, and the log-potential of each value, -inf where it cannot be
+    # variables: how many values each has, and the log-potential of each value, -inf if it is impossible
     cards: np.ndarray
     potentials: np.ndarray
     # by predicate, the variable of each atom (functional arguments left out), -1 where it is decided
     variables: Mapping[str, np.ndarray]
-    # variables from here on are not the user's: each stands for a quantified part, which decides it
+    # variables from here on stand for quantified parts, whose atoms decide them
     n_own: int
     sets: Sets
     # features: feature f is a product of the literals begins[f] to begins[f+1]
     begins: np.ndarray
     var: np.ndarray
     set: np.ndarray
-    # the weight a feature belongs to, HARD if it must not hold, and its share of it
+    # the weight of each feature (HARD if it must be false), its share of the weight, and its rule
     param: np.ndarray
     share: np.ndarray
     rule: np.ndarray
-    # weights: rule r has those from offsets[r] to offsets[r+1], one for each of its constants of +x
+    # weights: those of rule r are offsets[r] to offsets[r+1], one for each constant of its +x
     weights: np.ndarray
     offsets: np.ndarray
-    # how often each weight would count if no feature held
+    # the count of each weight if no feature were true
     base: np.ndarray
-    # for each feature the quantified part's variable that it is there to define, -1 for the features of rules
+    # the quantified part's variable that each feature defines, -1 for the features of rules
     defines: np.ndarray
 
     @property
@@ -192,14 +298,19 @@ class Network:
     def n_features(self) -> int:
         return len(self.param)
 
+    @property
+    def owner(self) -> np.ndarray:
+        """The feature of each literal."""
+        return np.repeat(np.arange(self.n_features), np.diff(self.begins))
+
     def __str__(self) -> str:
         soft, hard = int((self.param != HARD).sum()), int((self.param == HARD).sum())
-        own = f"{self.n_own:,} unknown variables"
+        own = f"{self.n_own:,} unobserved variables"
         more = f" and {len(self.cards) - self.n_own:,} for quantifiers" if len(self.cards) > self.n_own else ""
         return f"ground network: {own}{more}, {soft:,} soft and {hard:,} hard features, {len(self.var):,} literals"
 
     def name(self, variable: int) -> str:
-        """A variable as the user knows it, for messages."""
+        """The atom that a variable stands for, as text."""
         for predicate, numbers in self.variables.items():
             at = np.argwhere(numbers == variable)
             if len(at):
@@ -211,15 +322,15 @@ class Network:
 
 
 def label_components(network: Network) -> np.ndarray:
-    """For each variable a number that it shares with the variables it is connected to, and with no others."""
+    """A number for each variable, the same for all variables of a component."""
     label = np.arange(len(network.cards))
     if not network.n_features:
         return label
-    owner = np.repeat(np.arange(network.n_features), np.diff(network.begins))
+    owner = network.owner
     while True:
         lowest = np.minimum.reduceat(label[network.var], network.begins[:-1])[owner]
         new = label.copy()
-        # the lowest label reaches not the variable alone but all that share its label
+        # the lowest label goes to all variables with the same label, not to this one alone
         np.minimum.at(new, label[network.var], lowest)
         while (new != new[new]).any():
             new = new[new]

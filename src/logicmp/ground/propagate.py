@@ -1,66 +1,145 @@
-"""The ground network as factors for belief propagation: products of literals, and small tables.
+"""Unit propagation of the hard rules, and the error for hard rules that contradict each other.
 
-Stage: ground -> **infer**.
+Room: ground.
 
-    1.5 Smokes(A) => Cancer(A)      a product: e^-1.5 where Smokes(A) !Cancer(A), 1 elsewhere
-    1 Smokes(A) <=> Cancer(A)       two features over the same variables: one table of four cells
-    part <=> EXIST y Friends(A,y)   a product with a head: !part is true just where !Friends(A,B) !Friends(A,C) ... is
+    S(A).  S(x) => T(x).            S(A) and T(A) lose their value 0
+    S(A).  S(x) => T(x).  !T(A).    error: no world satisfies the hard rules and the evidence
 
-Features over the same variables are one factor, because two of them would already be a loop; so are those over a part
-of the variables of exactly one small table.
+Every method that works on the ground network starts here. MC-SAT propagates once more in each step, in compiled code.
 """
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from ..errors import LogicMPError
-from .join import number_rows, spread
+from .join import number_rows, ragged_ranges
 from .network import HARD, Network, label_components
+
+HINT = "give one of them a weight, or correct the evidence"
+# rules that an error lists
+MAX_RULES = 5
+
+
+class _Literals:
+    """How many values of each literal of some features are possible; equal literals are counted once."""
+
+    def __init__(self, network: Network, features: np.ndarray, possible: np.ndarray):
+        self.possible, self.starts = possible, network.starts
+        self.n_possible = np.diff(np.cumsum(np.append(0, possible))[self.starts])
+        self.counts = np.diff(network.begins)[features]
+        self.begins = np.cumsum(self.counts) - self.counts
+        self.feature, literal = ragged_ranges(network.begins[features], self.counts)
+        # kinds of literals are sorted by variable
+        self.kind = number_rows(network.var[literal], network.set[literal])
+        example = np.zeros(int(self.kind.max(initial=-1)) + 1, dtype=np.int64)
+        example[self.kind] = np.arange(len(self.kind))
+        self.var, self.set = network.var[literal[example]], network.set[literal[example]]
+        self.sets = network.sets
+        self.small, self.is_other = (column[self.set] for column in self.sets.smaller())
+        self.n_small = self._count(np.arange(len(example)))
+
+    def _count(self, kinds: np.ndarray) -> np.ndarray:
+        owner, value = self.sets.values_of(self.small[kinds])
+        return np.bincount(owner, self.possible[self.starts[self.var[kinds]][owner] + value], len(kinds))
+
+    def is_certain(self, kinds: np.ndarray) -> np.ndarray:
+        """Whether a literal is true for all possible values of its variable."""
+        return np.asarray(self.n_small[kinds] == np.where(self.is_other[kinds], 0, self.n_possible[self.var[kinds]]))
+
+    def is_impossible(self, kinds: np.ndarray) -> np.ndarray:
+        """Whether a literal is false for all possible values of its variable."""
+        return np.asarray(self.n_small[kinds] == np.where(self.is_other[kinds], self.n_possible[self.var[kinds]], 0))
+
+    def exclude(self, kinds: np.ndarray) -> np.ndarray:
+        """Make some literals false; returns the variables that lost a value."""
+        owner, value = self.sets.values_of(self.set[kinds])
+        places = np.unique(self.starts[self.var[kinds]][owner] + value)
+        places = places[self.possible[places]]
+        self.possible[places] = False
+        changed, n_lost = np.unique(np.searchsorted(self.starts, places, "right") - 1, return_counts=True)
+        self.n_possible[changed] -= n_lost
+        near = self._kinds_of(changed)
+        self.n_small[near] = self._count(near)
+        return changed
+
+    def _kinds_of(self, variables: np.ndarray) -> np.ndarray:
+        first = np.searchsorted(self.var, variables, "left")
+        return ragged_ranges(first, np.searchsorted(self.var, variables, "right") - first)[1]
+
+    def features_of(self, variables: np.ndarray) -> np.ndarray:
+        """The features with a literal of one of these variables."""
+        feature, begins = self._by_kind
+        kinds = self._kinds_of(variables)
+        return np.unique(feature[ragged_ranges(begins[kinds], np.diff(begins)[kinds])[1]])
+
+    @cached_property
+    def _by_kind(self) -> tuple[np.ndarray, np.ndarray]:
+        """The features of the literals sorted by kind, and where each kind begins."""
+        counts = np.bincount(self.kind, minlength=len(self.var))
+        return self.feature[np.argsort(self.kind, kind="stable")], np.concatenate([[0], np.cumsum(counts)])
 
 
 def propagate(network: Network) -> np.ndarray:
-    """For each value of each variable whether it is possible, as far as hard features say one at a time.
+    """For each value of each variable whether it is possible, as far as one hard feature at a time can tell.
 
-    A hard feature of which all literals but one must hold excludes the values of the last one; raises where a feature
-    has no such last one.
+    If all literals of a hard feature but one are certain, the last one must be false. Raises an error if all of them
+    are certain, or if a variable has no possible value left.
     """
     possible = network.potentials > -np.inf
     hard = np.flatnonzero(network.param == HARD)
-    starts = network.starts
-    row, literal = spread(network.begins[hard], np.diff(network.begins)[hard])
-    var, sets = network.var[literal], network.set[literal]
-    used = np.unique(sets)
-    lengths = np.array([len(network.sets.members[k]) for k in used.tolist()], dtype=np.int64)
-    members = np.array([v for k in used.tolist() for v in sorted(network.sets.members[k])], dtype=np.int64)
-    firsts = np.concatenate([[0], np.cumsum(lengths)])[:-1]
-    # equal literals share their list of values
-    pair = number_rows(var, sets)
-    _, example = np.unique(pair, return_index=True)
-    place = np.searchsorted(used, sets[example])
-    owner, at = spread(firsts[place], lengths[place])
-    flat = starts[var[example]][owner] + members[at]
-    while len(hard):
-        left = np.add.reduceat(possible.astype(np.int64), starts[:-1])
-        is_true = (np.bincount(owner, possible[flat], len(example)) == left[var[example]])[pair]
-        n_open = np.bincount(row, ~is_true, len(hard))
-        if not n_open.all() or not left.all():
-            broken = var[row == np.flatnonzero(n_open == 0)[0]][0] if not n_open.all() else np.flatnonzero(left == 0)[0]
-            raise _contradiction(network, int(broken))
-        last = np.zeros(len(example), dtype=bool)
-        last[pair[~is_true & (n_open[row] == 1)]] = True
-        excluded = flat[last[owner]]
-        if not possible[excluded].any():
+    literals = _Literals(network, hard, possible)
+    # all features first, then those of the variables that lost a value
+    todo = np.arange(len(hard))
+    while True:
+        row, at = ragged_ranges(literals.begins[todo], literals.counts[todo])
+        kind = literals.kind[at]
+        is_open = ~literals.is_certain(kind)
+        n_open = np.bincount(row, is_open, len(todo))
+        if not n_open.all():
+            raise contradiction(network, int(literals.var[kind[n_open[row] == 0][0]]))
+        changed = literals.exclude(np.unique(kind[is_open & (n_open[row] == 1)]))
+        if not len(changed):
             break
-        possible[excluded] = False
+        if not literals.n_possible[changed].all():
+            raise contradiction(network, int(changed[literals.n_possible[changed] == 0][0]))
+        todo = literals.features_of(changed)
     return possible
 
 
-def _contradiction(network: Network, variable: int) -> LogicMPError:
-    label = label_components(network)
-    near = (label[network.var[network.begins[:-1]]] == label[variable]) & (network.param == HARD)
-    # quantified parts are defined by hard features too, whatever their rule
-    rules = [network.rules[r] for r in np.unique(network.rule[near]) if network.rules[r].is_hard]
-    shown = "\n".join(f"  {rule}" for rule in rules[:5])
-    return LogicMPError(f"no world obeys the hard rules and the evidence; these cannot hold together:\n{shown}",
-                        "give one of them a weight, or correct the evidence")
+def n_open_literals(network: Network, possible: np.ndarray) -> np.ndarray:
+    """How many literals of each feature are neither certain nor impossible; -1 if the feature cannot be true.
+
+    Args:
+        possible: for each value of each variable, see `propagate`.
+    """
+    literals = _Literals(network, np.arange(network.n_features), possible)
+    is_impossible = literals.is_impossible(literals.kind)
+    is_open = ~is_impossible & ~literals.is_certain(literals.kind)
+    found = np.bincount(literals.feature, is_open, network.n_features).astype(np.int64)
+    found[literals.feature[is_impossible]] = -1
+    return found
+
+
+def contradiction(network: Network, variable: int | None = None) -> LogicMPError:
+    """The error for hard rules that no world satisfies.
+
+    Args:
+        variable: of the component with the contradiction; None if any of the hard rules may have a part in it.
+    """
+    return LogicMPError("no world satisfies the hard rules and the evidence; these cannot all be satisfied:"
+                        f"{list_hard_rules(network, variable)}", HINT)
+
+
+def list_hard_rules(network: Network, variable: int | None = None) -> str:
+    """The hard rules of the component of a variable, or all, one per line."""
+    hard = network.param == HARD
+    if variable is not None:
+        label = label_components(network)
+        hard &= label[network.var[network.begins[:-1]]] == label[variable]
+    # the features that define a quantified part are hard, even if its rule is not
+    rules = [network.rules[r] for r in np.unique(network.rule[hard]).tolist() if network.rules[r].is_hard]
+    more = [f"... and {len(rules) - MAX_RULES} more"] if len(rules) > MAX_RULES else []
+    return "".join(f"\n  {line}" for line in [*rules[:MAX_RULES], *more])

@@ -1,13 +1,13 @@
 """Hinge-loss Markov random fields (PSL): truth degrees between 0 and 1, found by consensus ADMM.
 
-Stage: ground -> **infer**.  Bach, Broecheler, Huang & Getoor (2017).
+Room: inference.  Bach, Broecheler, Huang & Getoor (2017).
 
     w Smokes(A) => Cancer(A)      loss  w max(0, Smokes(A) + (1 - Cancer(A)) - 1),  or its square
     Smokes(A) => Cancer(A).       Smokes(A) - Cancer(A) <= 0
 
-Every feature (a product of literals that holds where a rule is broken) is read in the logic of Lukasiewicz: how much
-the literals' truth together exceeds what keeps the product false. The loss is convex; its minimum is one state of the
-world in degrees of truth, no probability.
+Every feature (a product of literals that is true where a rule is violated) is read in the logic of Lukasiewicz: the
+sum of the literals' truth minus the largest sum at which the product is false. The loss is convex. Its minimum is one
+world in degrees of truth, not a probability.
 """
 
 from __future__ import annotations
@@ -17,21 +17,22 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..errors import LogicMPError, RuleError
-from ..ground.join import spread
-from ..ground.network import HARD, Network
+from ..errors import RuleError
+from ..ground.features import expected_counts, log_weights, queried_features, soft_evidence
+from ..ground.join import ragged_ranges
+from ..ground.network import Network
 from ..ground.propagate import propagate
 from .answers import EPSILON, odds_of_counts, odds_of_values
 from .method import Method, Problem, Solution, Status
 
-# the step size is made larger or smaller by this where one residual is so many times the other
+# the step size changes by the factor BALANCE if one residual is more than TOO_FAR times the other
 BALANCE, TOO_FAR = 2.0, 10.0
 # and stays in this range
 RANGE = (1e-3, 1e3)
-# rounds between two looks at the residuals
+# rounds between two checks of the residuals
 PERIOD = 10
-# a constraint that is broken by more is worth a note
-MAX_BROKEN = 1e-3
+# a constraint that is violated by more gets a note
+MAX_VIOLATION = 1e-3
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class HingeLoss:
     squared: bool
 
     def distance(self, truth: np.ndarray) -> np.ndarray:
-        """How far each hinge is from satisfaction."""
+        """The distance of each hinge to satisfaction."""
         total = np.bincount(self.owner, self.coefficient * truth[self.value], len(self.bound))
         return np.asarray((total - self.bound).clip(0, None))
 
@@ -61,87 +62,64 @@ class HingeLoss:
         distance = self.distance(truth)[is_soft]
         return float(self.weight[is_soft] @ (distance**2 if self.squared else distance))
 
-    def broken(self, truth: np.ndarray) -> float:
-        """By how much a constraint is broken at most."""
+    def violation(self, truth: np.ndarray) -> float:
+        """The largest violation of a constraint."""
         return float(self.distance(truth)[np.isinf(self.weight)].max(initial=0.0))
 
 
 def build_loss(network: Network, squared: bool) -> HingeLoss:
-    """The hinges of a network; refuses weights that would make them concave.
+    """The hinges of a network; raises an error for weights that would make the loss concave.
 
-    Soft evidence is a rule of one literal for each value less likely than the best: its weight is the difference.
-    A negative weight of one literal alone is a positive one of its negation.
+    A negative weight of a single literal is a positive weight of its negation.
     """
-    weight = np.where(network.param == HARD, np.inf, network.share * np.append(network.weights, 0.0)[network.param])
+    weight = -log_weights(network)
     counts = np.diff(network.begins)
     concave = np.flatnonzero((weight < 0) & (counts > 1))
     if len(concave):
         rule = network.rules[network.rule[concave[0]]]
-        raise RuleError(f"method 'hl-mrf' cannot do a negative weight of a rule with several literals: {rule}",
+        raise RuleError(f"method 'hl-mrf' allows no negative weight for a rule with several literals: {rule}",
                         rule.span, "its loss would have many minima; negate the rule, or use exact, mean-field, bp, "
                         "gibbs or mc-sat")
     chosen = np.flatnonzero(weight != 0)
-    owner, literal = spread(network.begins[chosen], counts[chosen])
+    owner, literal = ragged_ranges(network.begins[chosen], counts[chosen])
     is_flipped = (weight[chosen] < 0)[owner]
     sets = network.set[literal]
-    if is_flipped.any():
-        sets = np.where(is_flipped, network.sets.complement(sets), sets)
+    sets[is_flipped] = network.sets.complement(sets[is_flipped])
     row, value, coefficient, constant = _entries(network, network.var[literal], sets)
     bound = counts[chosen] - 1 - np.bincount(owner, constant, len(chosen))
-    # soft evidence
-    best = np.repeat(np.maximum.reduceat(network.potentials, network.starts[:-1]), network.cards) if len(
-        network.cards) else network.potentials
-    unlikely = np.flatnonzero((network.potentials < best) & (network.potentials > -np.inf))
-    var = np.searchsorted(network.starts, unlikely, "right") - 1
-    singles = np.zeros(len(unlikely), dtype=np.int64)
-    for card in np.unique(network.cards[var]).tolist():
-        at = network.cards[var] == card
-        singles[at] = network.sets.single(card)[unlikely[at] - network.starts[var[at]]]
+    var, singles, log_weight = soft_evidence(network)
     more, more_value, more_coefficient, more_constant = _entries(network, var, singles)
     return HingeLoss(
         int(network.starts[-1]), np.concatenate([owner[row], len(chosen) + more]),
         np.concatenate([value, more_value]), np.concatenate([coefficient, more_coefficient]),
         np.concatenate([bound, -more_constant]),
-        np.concatenate([np.abs(weight[chosen]), (best - network.potentials)[unlikely]]), squared)
+        np.concatenate([np.abs(weight[chosen]), -log_weight]), squared)
 
 
 def _entries(network: Network, var: np.ndarray, sets: np.ndarray
              ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The truth of literals as a linear form: literal, value and coefficient of each entry; and the constant of each.
 
-    A set with most of the values is one minus the others, so that a binary variable is always spoken of by its value 1.
+    A set with most of the values is one minus the others, so that only the value 1 of a binary variable occurs.
     """
-    known, place = np.unique(sets, return_inverse=True)
-    members, constants, signs = [], [], []
-    for k in known.tolist():
-        inside = network.sets.members[k]
-        outside = frozenset(range(network.sets.cards[k])) - inside
-        is_other = len(outside) < len(inside) or (len(outside) == len(inside) and 0 in inside)
-        members.append(sorted(outside if is_other else inside))
-        constants.append(float(is_other))
-        signs.append(-1.0 if is_other else 1.0)
-    lengths = np.array([len(m) for m in members], dtype=np.int64)
-    row, at = spread((np.cumsum(lengths) - lengths)[place], lengths[place])
-    flat = np.array([v for m in members for v in m], dtype=np.int64)
-    return (row, network.starts[var][row] + flat[at], np.array(signs)[place][row],
-            np.array(constants)[place])
+    small, is_other = (column[sets] for column in network.sets.smaller())
+    row, value = network.sets.values_of(small)
+    return row, network.starts[var][row] + value, np.where(is_other, -1.0, 1.0)[row], is_other.astype(np.float64)
 
 
 @dataclass
 class HingeLossMRF(Method):
-    """Degrees of truth that break the rules least, as PSL finds them; they come out as if they were probabilities.
+    """Degrees of truth that violate the rules least, as in PSL; reported in place of probabilities.
 
-    A rule that is no clause counts each of the products that break it. A quantified part is a variable of its own, at
-    least as true as each of its cases and at most as true as their sum: a relaxation. What no rule speaks of stays in
-    the middle.
+    A rule that is no clause counts each of the products that violate it. A quantified part is a variable of its own,
+    at least as true as each of its cases and at most as true as their sum: a relaxation. Atoms that no rule mentions
+    stay at equal degrees.
 
     Args:
-        squared: the square of each distance to satisfaction counts (graded truth), or the distance itself (mostly 0
-            and 1).
-        iterations: rounds at most.
-        tolerance: stop when the copies of a truth value differ from it, and it from the round before, by no more than
-            this.
-        step_size: how strongly copies are drawn to each other at first; it is adapted.
+        squared: use the squares of the distances to satisfaction (graded truth), or the distances (mostly 0 and 1).
+        iterations: limit of rounds.
+        tolerance: stop when the copies of a truth value differ from it, and it from the round before, by at most this.
+        step_size: how strongly copies attract each other at first; it is adapted.
     """
 
     name: ClassVar[str] = "hl-mrf"
@@ -151,24 +129,22 @@ class HingeLossMRF(Method):
     step_size: float = 1.0
 
     def solve(self, problem: Problem) -> Solution:
-        if self.step_size <= 0:
-            raise LogicMPError(f"step_size must be above 0, got {self.step_size}")
         network = problem.network()
-        # contradictions that can be seen one rule at a time are errors, not a loss
+        # a contradiction that propagation finds is an error, not a loss
         propagate(network)
         loss = build_loss(network, self.squared)
         truth, status, note = self.minimize(loss, network, problem)
         notes = [note]
-        if (broken := loss.broken(truth)) > MAX_BROKEN:
-            notes.append(f"a hard rule is still broken by {broken:.2g}: the hard rules may contradict each other")
+        if (violation := loss.violation(truth)) > MAX_VIOLATION:
+            notes.append(f"a hard rule is still violated by {violation:.2g}: the hard rules may contradict each other")
         p = np.where(network.potentials == -np.inf, 0.0, truth.clip(EPSILON, 1 - EPSILON))
         kind = "squared" if self.squared else "linear"
         notes.append(f"hinge loss {loss(truth):.6g} ({kind}); the answers are degrees of truth, not probabilities")
-        return Solution(odds_of_values(network, p), status, odds_of_counts(network, _degrees(network, truth)),
-                        notes=notes)
+        return Solution(odds_of_values(network, p), status, odds_of_counts(
+            network, expected_counts(network, _truth_of_queried(network, truth))), notes=notes)
 
     def minimize(self, loss: HingeLoss, network: Network, problem: Problem) -> tuple[np.ndarray, Status, str]:
-        """Consensus ADMM: every hinge has its own copy of the truth values it speaks of.
+        """Consensus ADMM: every hinge has its own copy of its truth values.
 
         Returns the truth of each value of each variable, why it stopped, and a note on it.
         """
@@ -202,7 +178,7 @@ class HingeLossMRF(Method):
                 apart, force = (float(np.abs(x).max())
                                 for x in (copies - truth[loss.value], step_size * (truth - before)))
                 residuals = (apart, force)
-                # ever more rarely, because with a step size that keeps changing it need not converge
+                # less and less often, because ADMM need not converge while the step size changes
                 if done > 1.5 * changed and (apart > TOO_FAR * force or force > TOO_FAR * apart):
                     changed = done
                     new = np.clip(step_size * (BALANCE if apart > force else 1 / BALANCE), *RANGE)
@@ -212,9 +188,9 @@ class HingeLossMRF(Method):
 
 
 def _hinge_step(loss: HingeLoss, excess: np.ndarray, norm: np.ndarray, step_size: float) -> np.ndarray:
-    """How far along its coefficients each hinge moves its copies: the minimum of hinge and distance in closed form.
+    """How far each hinge moves its copies along its coefficients: the minimum of hinge and distance in closed form.
 
-    A linear hinge moves by its weight, but not beyond satisfaction; a constraint moves right onto it.
+    A linear hinge moves by its weight, but not beyond satisfaction; a constraint moves until it is satisfied.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
         onto = excess / norm
@@ -225,7 +201,7 @@ def _hinge_step(loss: HingeLoss, excess: np.ndarray, norm: np.ndarray, step_size
 
 
 class Feasible:
-    """Truth values that can be: those of a variable are not negative, and sum to one."""
+    """The feasible truth values: those of a variable are not negative, and sum to one."""
 
     def __init__(self, network: Network):
         self.starts, self.cards = network.starts, network.cards
@@ -241,10 +217,10 @@ class Feasible:
         return np.asarray(self.possible / np.repeat(np.add.reduceat(self.possible, self.starts[:-1]), self.cards))
 
     def project(self, truth: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        """The nearest truth values that can be; of a binary variable only the value 1 is spoken of.
+        """The nearest feasible truth values; of a binary variable only the value 1 is read.
 
         Args:
-            counts: how many copies each value has: the more, the more it weighs.
+            counts: the number of copies of each value, which is its weight in the distance.
         """
         truth = truth.copy()
         for places in self.groups:
@@ -258,7 +234,7 @@ class Feasible:
 
 
 def project_simplex(x: np.ndarray, inverse: np.ndarray) -> np.ndarray:
-    """The nearest point of each row that is not negative and sums to one; -inf stays 0.
+    """For each row the nearest point that is not negative and sums to one; -inf becomes 0.
 
     >>> project_simplex(np.array([[0.5, 0.9, -np.inf]]), np.ones((1, 3))).round(9).tolist()
     [[0.3, 0.7, 0.0]]
@@ -278,13 +254,12 @@ def project_simplex(x: np.ndarray, inverse: np.ndarray) -> np.ndarray:
     return np.asarray((x - np.take_along_axis(t, last, 1) * inverse).clip(0, None))
 
 
-def _degrees(network: Network, truth: np.ndarray) -> np.ndarray:
-    """For each weight of a formula asked for, how true it is: one minus the truth of the products that break it."""
-    asked = np.flatnonzero((network.rule >= len(network.world.theory.rules)) & (network.param != HARD))
-    counts = np.diff(network.begins)[asked]
-    owner, literal = spread(network.begins[asked], counts)
+def _truth_of_queried(network: Network, truth: np.ndarray) -> np.ndarray:
+    """By feature, how true it is in the logic of Lukasiewicz; 0 for those of the theory's own rules."""
+    features, holds = queried_features(network), np.zeros(network.n_features)
+    counts = np.diff(network.begins)[features]
+    owner, literal = ragged_ranges(network.begins[features], counts)
     row, value, coefficient, constant = _entries(network, network.var[literal], network.set[literal])
     literals = constant + np.bincount(row, coefficient * truth[value], len(literal))
-    holds = (np.bincount(owner, literals, len(asked)) - (counts - 1)).clip(0, None)
-    return np.asarray(network.base - np.bincount(network.param[asked], network.share[asked] * holds,
-                                                 len(network.base)))
+    holds[features] = (np.bincount(owner, literals, len(features)) - (counts - 1)).clip(0, None)
+    return holds

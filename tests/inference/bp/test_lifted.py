@@ -1,4 +1,4 @@
-"""Lifted belief propagation: the messages of `bp`, of which fewer are sent."""
+"""Lifted belief propagation: the messages of `bp`, sent once per group."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def people(n: int) -> str:
     return SMOKERS.replace("{Anna, Bob, Carl}", f"{{{', '.join(f'P{i}' for i in range(n))}}}")
 
 
-def test_people_of_whom_nothing_is_known_are_one_group() -> None:
+def test_people_without_evidence_are_one_group() -> None:
     got = infer(people(40), "Smokes(P0)", "Smokes, Cancer, Friends", method="lifted-bp", opened=["Friends"])
     want = infer(people(40), "Smokes(P0)", "Smokes, Cancer, Friends", method="bp", opened=["Friends"])
     np.testing.assert_allclose(got.probabilities, want.probabilities, atol=1e-6)

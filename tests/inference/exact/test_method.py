@@ -1,4 +1,4 @@
-"""Exact inference: the oracle's numbers on every random theory, and the refusal of what is too wide."""
+"""Exact inference: the oracle's numbers on every random theory, and an error for components that are too wide."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from logicmp import CostError, LogicMPError, infer, oracle, parse_facts, parse_t
 from logicmp.execute.inputs import world_from_tensors
 from logicmp.facts.world import build_world
 from logicmp.ground.build import build_network
-from logicmp.ground.network import label_components
 from logicmp.inference.answers import as_probability
 from logicmp.inference.exact.method import Exact, ExactModel
-from logicmp.inference.exact.structures import elimination_order, shorten
+from logicmp.inference.exact.structures import shorten
 from logicmp.inference.method import Problem, Status
 from logicmp.testing.method_battery import FACTS, SMOKERS, MethodBattery
 from logicmp.testing.random_models import Model, models
@@ -42,7 +41,7 @@ def test_marginals_are_those_of_the_enumeration(semantics: str, model: Model) ->
     try:
         want = oracle.exact_marginals(model.theory, model.unary, model.evidence, model.sizes, semantics)
     except LogicMPError:
-        with pytest.raises(LogicMPError, match=r"no world obeys|breaks this hard rule"):
+        with pytest.raises(LogicMPError, match=r"no world satisfies|violates this hard rule"):
             Exact().solve(problem)
         return
     got = Exact().solve(problem)
@@ -99,7 +98,7 @@ def test_log_partition_and_its_gradient_are_those_of_the_oracle() -> None:
         assert slope[k].item() == pytest.approx((z[0] - z[1]) / 2e-5, abs=1e-7)
 
 
-def test_a_long_disjunction_is_cut_into_a_chain() -> None:
+def test_a_long_disjunction_is_split_into_a_chain() -> None:
     people = ", ".join(f"P{i}" for i in range(60))
     theory = f"p = {{{people}}}\nS(p)\n0.1 S(x)\n3 EXIST x S(x)"
     got = infer(theory, query="S, EXIST x S(x)", method="exact")
@@ -113,40 +112,16 @@ def test_a_long_disjunction_is_cut_into_a_chain() -> None:
     assert max(np.diff(shorten(network).begins)) <= 6
 
 
-def test_components_are_those_of_the_features() -> None:
-    theory = parse_theory("p = {A, B, C, D}\nS(p)\nF(p, p)\n1 F(x, y) => (S(x) <=> S(y))")
-    network = build_network(build_world(parse_facts("F(A, B)\nF(C, D)", theory), ["S"]))
-    label = label_components(network)
-    assert label[0] == label[1] != label[2] == label[3]
-
-
-def test_equal_components_are_solved_together() -> None:
-    people = ", ".join(f"P{i}" for i in range(500))
-    network = build_network(build_world(parse_facts("0.9 S(P3)", parse_theory(
-        f"p = {{{people}}}\nS(p)\nT(p)\n1 S(x) => T(x)")), ["S", "T"]))
-    (structure,) = ExactModel(network).structures
-    assert structure.variables.shape == (500, 2)
-
-
-def test_the_elimination_order_of_a_chain_is_narrow_and_of_a_clique_is_refused() -> None:
-    chain = [(k, k + 1) for k in range(50)]
-    order, cells = elimination_order([2] * 51, chain, 1000)
-    assert order is not None
-    assert cells == 50 * 4 + 2
-    clique = [(i, j) for i in range(40) for j in range(i)]
-    assert elimination_order([2] * 40, clique, 2**22)[0] is None
-
-
 WIDE = ("p = {" + ", ".join(f"P{i}" for i in range(9)) + "}\nR(p, p)\nS(p)\n0.5 R(x, y) ^ R(y, z) => R(x, z)\n1 S(x)")
 
 
-def test_a_component_that_is_too_wide_is_refused_with_numbers() -> None:
+def test_a_component_that_is_too_wide_is_rejected_with_numbers() -> None:
     with pytest.raises(CostError) as caught:
         infer(WIDE, query="R", method="exact", max_cells=2**20)
     assert caught.value.message.startswith("1 of 10 components are too wide to be summed: that of R(P0,P0), R(P0,P1), "
-                                           "R(P0,P2), ... has 81 unknown variables and needs more than ")
-    assert caught.value.hint == ("use auto, which takes mean field there, or mean-field; or close predicates; or raise "
-                                 "max_cells")
+                                           "R(P0,P2), ... has 81 unobserved variables and needs more than ")
+    assert caught.value.hint == ("use auto, which uses mean field for these, or mean-field; or close predicates; or "
+                                 "raise max_cells")
 
 
 def test_auto_is_exact_where_it_can_be_and_mean_field_elsewhere_and_says_so() -> None:
@@ -168,7 +143,7 @@ def test_auto_leaves_all_to_mean_field_where_groundings_are_too_many() -> None:
                             "open (limit 100), in line 4")
 
 
-def test_a_formula_asked_for_is_never_divided() -> None:
+def test_a_queried_formula_is_never_divided() -> None:
     theory = "p = {A, B}\nS(p)\nT(p)\n1 S(x) <=> T(x)"
     got = infer(theory, "S(A)\nT(A)\n!S(B)\n!T(B)", "S(x) <=> T(x), S(x) ^ (T(x) v S(B)), FORALL x (S(x) v !T(x))",
                 method="exact", semantics="alchemy", opened=["S", "T"])
@@ -180,7 +155,7 @@ def test_a_contradiction_names_its_rules() -> None:
     with pytest.raises(LogicMPError) as caught:
         infer("p = {A}\nS(p)\nT(p)\nS(x) v T(x).\n!S(x) v T(x).\n!T(x).", query="S", method="exact")
     assert str(caught.value) == """\
-no world obeys the hard rules and the evidence; these cannot hold together:
+no world satisfies the hard rules and the evidence; these cannot all be satisfied:
   S(x) v T(x).
   !S(x) v T(x).
   !T(x).

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,9 +15,11 @@ from logicmp import LogicMPError, infer, parse_facts, parse_theory
 from logicmp.execute.inputs import world_from_tensors
 from logicmp.facts.world import build_world
 from logicmp.ground.build import build_network
+from logicmp.ground.features import true_features
 from logicmp.ground.network import HARD, Network
 from logicmp.inference.method import Status
-from logicmp.inference.search.map import best_world, features_holding
+from logicmp.inference.search import map as map_module
+from logicmp.inference.search.map import best_world
 from logicmp.testing.method_battery import FACTS, SMOKERS, MethodBattery
 from logicmp.testing.random_models import random_model
 
@@ -52,7 +55,7 @@ def highest(network: Network) -> float:
     soft = network.param != HARD
     for world in itertools.product(*(range(card) for card in network.cards)):
         values = np.array(world, dtype=np.int64)
-        holds = features_holding(network, values)
+        holds = true_features(network, values)
         if holds[~soft].any():
             continue
         counts = network.base.copy()
@@ -67,7 +70,7 @@ def test_every_solver_finds_a_best_world(seed: int) -> None:
     try:
         network = build_network(world_from_tensors(model.theory, model.unary, model.evidence))
     except LogicMPError as error:
-        assert "breaks this hard rule" in error.message
+        assert "violates this hard rule" in error.message
         return
     if np.prod(network.cards, dtype=float) > 2**16:
         pytest.skip("too many worlds to try them all")
@@ -98,19 +101,19 @@ def test_maxsat_and_ilp_agree_where_worlds_cannot_be_listed() -> None:
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_hard_rules_that_cannot_be_obeyed_are_an_error(solver: str) -> None:
+def test_hard_rules_that_no_world_satisfies_are_an_error(solver: str) -> None:
     theory = "p = {A}\nS(p)\nT(p)\nS(x) v T(x).\n!S(x) v T(x).\nS(x) v !T(x).\n!S(x) v !T(x)."
     with pytest.raises(LogicMPError) as caught:
         infer(theory, query="S", method="map", solver=solver, max_flips=1000)
     if solver == "walksat":
-        assert caught.value.message.startswith("MaxWalkSAT found no world that obeys the hard rules in 1,000 flips: "
-                                               "the best breaks 1 of their groundings")
+        assert caught.value.message.startswith("MaxWalkSAT found no world that satisfies the hard rules in 1,000 "
+                                               "flips: the best violates 1 of their groundings")
     else:
-        assert caught.value.message.startswith("no world obeys the hard rules and the evidence")
+        assert caught.value.message.startswith("no world satisfies the hard rules and the evidence")
     assert caught.value.hint == "give one of them a weight, or correct the evidence"
 
 
-def test_the_answer_says_whether_it_is_proven_and_what_it_breaks() -> None:
+def test_the_notes_report_the_proof_and_the_violated_groundings() -> None:
     theory = "p = {A}\nS(p)\n2 S(x)\n1 !S(x)"
     assert infer(theory, query="S", method="map", solver="ilp").notes == [
         "ilp: proven to be the best, log-weight 2; it violates 1 groundings of rules with positive weights, and no "
@@ -129,13 +132,48 @@ def test_a_formula_is_true_or_false_in_the_best_world() -> None:
 @pytest.mark.parametrize("module, solver, extra", [
     ("pysat", "maxsat", "map"), ("scipy", "ilp", "map"), ("numba", "walksat", "sampling")])
 def test_what_is_not_installed_is_named(module: str, solver: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, module, None)
+    monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(LogicMPError, match=f"needs {module}, which is not installed") as caught:
         infer(SMOKERS, FACTS, "Smokes", method="map", solver=solver)
     assert caught.value.hint == f'pip install "logicmp[{extra}]"'
 
 
-def test_an_unknown_solver_is_refused_with_the_known_ones() -> None:
+@pytest.mark.usefixtures("without_numba")
+@pytest.mark.parametrize("solver", ["ilp", "maxsat", "auto"])
+def test_exact_solvers_need_no_numba(solver: str) -> None:
+    got = infer(SMOKERS, FACTS, "Cancer, EXIST x Cancer(x)", method="map", solver=solver)
+    assert got["Cancer(Anna)"] == got["EXIST x (Cancer(x))"] == 1
+    assert f"{'ilp' if solver == 'auto' else solver}: proven to be the best" in got.notes[0]
+
+
+@pytest.mark.usefixtures("without_numba")
+def test_without_numba_auto_takes_an_exact_solver_for_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(map_module, "MAX_PROVEN", 0)
+    assert infer(SMOKERS, FACTS, "Smokes", method="map").notes[0].startswith("ilp: proven to be the best")
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    assert infer(SMOKERS, FACTS, "Smokes", method="map").notes[0].startswith("maxsat: proven to be the best")
+    monkeypatch.setitem(sys.modules, "pysat", None)
+    with pytest.raises(LogicMPError) as caught:
+        infer(SMOKERS, FACTS, "Smokes", method="map")
+    assert caught.value.message == "MaxWalkSAT needs numba, which is not installed"
+    assert caught.value.hint == 'pip install "logicmp[sampling]"'
+
+
+def test_with_numba_auto_leaves_large_networks_to_maxwalksat(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(map_module, "MAX_PROVEN", 0)
+    notes = infer(SMOKERS, FACTS, "Smokes", method="map", max_flips=100).notes
+    assert notes[0].startswith("MaxWalkSAT: ")
+
+
+@pytest.mark.parametrize("options, message", [
+    ({"restarts": 0}, "restarts must be at least 1, got 0"),
+    ({"max_flips": -3}, "max_flips must be at least 1, got -3")])
+def test_a_search_of_no_length_is_rejected(options: dict[str, int], message: str) -> None:
+    with pytest.raises(LogicMPError, match=message):
+        infer(SMOKERS, FACTS, "Smokes", method="map", **options)
+
+
+def test_an_unknown_solver_is_rejected_with_a_suggestion() -> None:
     with pytest.raises(LogicMPError, match="unknown solver 'ilpp'") as caught:
         infer(SMOKERS, FACTS, "Smokes", method="map", solver="ilpp")
     assert caught.value.hint == "did you mean 'ilp'?"

@@ -1,13 +1,13 @@
 """The ground network as factors for belief propagation: products of literals, and small tables.
 
-Stage: ground -> **infer**.
+Room: inference/bp.
 
     1.5 Smokes(A) => Cancer(A)      a product: e^-1.5 where Smokes(A) !Cancer(A), 1 elsewhere
     1 Smokes(A) <=> Cancer(A)       two features over the same variables: one table of four cells
-    part <=> EXIST y Friends(A,y)   a product with a head: !part is true just where !Friends(A,B) !Friends(A,C) ... is
+    part <=> EXIST y Friends(A,y)   a product with a head: !part is true iff !Friends(A,B) !Friends(A,C) ... is
 
-Features over the same variables are one factor, because two of them would already be a loop; so are those over a part
-of the variables of exactly one small table.
+Features over the same variables are one factor, because two of them would already be a loop. A feature over some of
+the variables of exactly one small table becomes part of that table.
 """
 
 from __future__ import annotations
@@ -17,29 +17,30 @@ from itertools import combinations
 
 import numpy as np
 
-from ...ground.join import number_rows, spread
+from ...ground.features import log_weights, queried_features
+from ...ground.join import number_rows, ragged_ranges
 from ...ground.network import HARD, Network, Sets
+from ...ground.quantifiers import deciding_literals
 
-# the log-weight of what cannot be: large enough to outweigh all rules, small enough to keep ten digits of what it is
-# added to
+# the log-weight of an impossible value: outweighs all rules, but leaves ten digits of the numbers it is added to
 IMPOSSIBLE = -1e6
-# a table has at most so many cells
+# cells of one table
 MAX_TABLE = 64
 
 
 @dataclass(frozen=True)
 class Products:
-    """Factors with the log-weight `gain` where all their literals hold, and 0 elsewhere."""
+    """Factors with the log-weight `gain` where all their literals are true, and 0 elsewhere."""
 
     # factor f has the literals begins[f] to begins[f+1]
     begins: np.ndarray
     var: np.ndarray
     set: np.ndarray
     gain: np.ndarray
-    # a literal that is true just where the product holds, instead of a gain; variable -1 where there is none
+    # a literal that is true iff the product is, instead of a gain; variable -1 if there is none
     head_var: np.ndarray
     head_set: np.ndarray
-    # how many ground factors each stands for
+    # the number of ground factors that each stands for
     size: np.ndarray
 
     @property
@@ -60,10 +61,10 @@ class Tables:
 
 @dataclass(frozen=True)
 class Reading:
-    """Features of formulas asked for that can be read from a batch of tables."""
+    """Features of queried formulas that can be read from a batch of tables."""
 
     feature: np.ndarray
-    # the table of each, and the cells where it holds, [features, cells]
+    # the table of each, and the cells where it is true, [features, cells]
     row: np.ndarray
     holds: np.ndarray
 
@@ -73,7 +74,7 @@ class Graph:
     """Variables and factors, each of which may stand for several equal ones."""
 
     cards: np.ndarray
-    # finite: IMPOSSIBLE for values that cannot be
+    # finite: IMPOSSIBLE for impossible values
     potentials: np.ndarray
     size: np.ndarray
     sets: Sets
@@ -86,29 +87,30 @@ class Graph:
 
     @property
     def n_edges(self) -> int:
-        """How many messages a factor graph sends each way."""
+        """The number of messages in each direction."""
         return (len(self.products.var) + int((self.products.head_var >= 0).sum())
                 + sum(table.var.size for table in self.tables))
 
 
 def build_graph(network: Network, possible: np.ndarray) -> tuple[Graph, tuple[Reading, ...]]:
-    """The factors of a network, and which tables tell of the formulas asked for.
+    """The factors of a network, and the tables from which queried formulas can be read.
 
     Args:
-        possible: for each value of each variable whether it can be, see `propagate`.
+        possible: for each value of each variable whether it is possible, see `propagate`.
     """
     is_hard = network.param == HARD
-    gain = np.where(is_hard, IMPOSSIBLE, -network.share * np.append(network.weights, 0.0)[network.param])
-    is_asked = (network.rule >= len(network.world.theory.rules)) & ~is_hard
-    heads, is_tie = _definitions(network)
-    merged = _Scopes(network, np.flatnonzero((gain != 0) & ~is_tie), np.flatnonzero(is_asked))
+    gain = np.where(is_hard, IMPOSSIBLE, log_weights(network))
+    heads = deciding_literals(network)
+    # the deciding feature of a quantified part as a product with a head implies the other features that define it
+    is_tie = np.isin(network.defines, network.var[heads])
+    merged = _Scopes(network, np.flatnonzero((gain != 0) & ~is_tie), queried_features(network))
     tables, readings = [], []
-    for shape, rows, own, own_row, asked, asked_row in merged.tables():
+    for shape, rows, own, own_row, queried, queried_row in merged.tables():
         holds = _holds(network, own, rows[own_row], shape)
         values = np.zeros((len(rows), holds.shape[1]))
         np.add.at(values, own_row, gain[own][:, None] * holds)
         tables.append(Tables(values.clip(IMPOSSIBLE, None).reshape(-1, *shape), rows, np.ones(len(rows))))
-        readings.append(Reading(asked, asked_row, _holds(network, asked, rows[asked_row], shape)))
+        readings.append(Reading(queried, queried_row, _holds(network, queried, rows[queried_row], shape)))
     potentials = np.where(possible, network.potentials, IMPOSSIBLE)
     graph = Graph(network.cards, potentials, np.ones(len(network.cards)), network.sets,
                   _products(network, gain, merged.single, heads), tuple(tables))
@@ -116,52 +118,36 @@ def build_graph(network: Network, possible: np.ndarray) -> tuple[Graph, tuple[Re
 
 
 def _products(network: Network, gain: np.ndarray, single: np.ndarray, heads: np.ndarray) -> Products:
-    """The features that stand alone, and the quantified parts: the literals `heads` are their heads, negated."""
+    """The features that are factors of their own, and the quantified parts, whose heads are the negated `heads`."""
     defining = np.searchsorted(network.begins, heads, "right") - 1
     chosen = np.concatenate([single, defining])
     counts = np.diff(network.begins)[chosen]
-    owner, literal = spread(network.begins[chosen], counts)
+    owner, literal = ragged_ranges(network.begins[chosen], counts)
     is_body = ~np.isin(literal, heads)
     lengths = np.bincount(owner[is_body], minlength=len(chosen))
     literal = literal[is_body]
     none = np.full(len(single), -1, dtype=np.int64)
-    head_set = network.sets.complement(network.set[heads]) if len(heads) else heads
+    head_set = network.sets.complement(network.set[heads])
     return Products(np.concatenate([[0], np.cumsum(lengths)]), network.var[literal], network.set[literal],
                     np.concatenate([gain[single], np.zeros(len(heads))]), np.concatenate([none, network.var[heads]]),
                     np.concatenate([none, head_set]), np.ones(len(chosen)))
 
 
-def _definitions(network: Network) -> tuple[np.ndarray, np.ndarray]:
-    """The literals of quantified parts in the features that define them, and which features are such definitions.
-
-    `part` is defined by the hard features  !l1 !l2 ... part  and  l1 !part,  l2 !part, ...: the one that stands alone
-    on its side says it all, that !part is true just where !l1 !l2 ... is.
-    """
-    row = np.repeat(np.arange(network.n_features), np.diff(network.begins))
-    heads = np.flatnonzero(network.var == network.defines[row])
-    side = number_rows(network.var[heads], network.set[heads])
-    alone = heads[np.bincount(side)[side] == 1]
-    _, once = np.unique(network.var[alone], return_index=True)
-    return alone[once], np.isin(network.defines, network.var[alone])
-
-
 def _holds(network: Network, features: np.ndarray, rows: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """The cells of a table over the variables in `rows` where a feature holds, [features, cells]."""
-    owner, literal = spread(network.begins[features], np.diff(network.begins)[features])
+    """The cells of a table over the variables in `rows` where a feature is true, [features, cells]."""
+    owner, literal = ragged_ranges(network.begins[features], np.diff(network.begins)[features])
     axis = (rows[owner] == network.var[literal][:, None]).argmax(1)
     used, place = np.unique(network.set[literal], return_inverse=True)
-    marks = np.zeros((len(used), max(shape)), dtype=bool)
-    for k, number in enumerate(used.tolist()):
-        marks[k, list(network.sets.members[number])] = True
+    table = network.sets.table(used)
     allowed = np.ones((len(features), len(shape), max(shape)), dtype=bool)
-    allowed[owner, axis] = marks[place]
+    allowed[owner, axis, : table.shape[1]] = table[place]
     holds = np.ones((len(features), 1), dtype=bool)
     for k, card in enumerate(shape):
         holds = (holds[:, :, None] & allowed[:, k, None, :card]).reshape(len(features), holds.shape[1] * card)
     return holds
 
 
-# shape, variables of each table, its features and their tables, the features to be read from it and theirs
+# shape, variables of each table, its features and their tables, the features to read from it and their tables
 _Batch = tuple[tuple[int, ...], np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
@@ -170,14 +156,14 @@ class _Scopes:
 
     Args:
         own: the features of the theory.
-        asked: those of formulas, which must not change what the theory's own are merged with.
+        queried: the features of queried formulas, which must not change how those of the theory are merged.
     """
 
-    def __init__(self, network: Network, own: np.ndarray, asked: np.ndarray):
+    def __init__(self, network: Network, own: np.ndarray, queried: np.ndarray):
         self.network = network
         self.counts = np.diff(network.begins)
-        self.own, self.asked = own, asked
-        # by number of variables, the scopes of that size, [scopes, variables]; they are numbered from size to size
+        self.own, self.queried = own, queried
+        # by number of variables, the scopes of that size, [scopes, variables]; numbers continue from size to size
         self.rows: dict[int, np.ndarray] = {}
         self.first: dict[int, int] = {}
         scope = np.zeros(network.n_features, dtype=np.int64)
@@ -192,11 +178,11 @@ class _Scopes:
             n += len(example)
         self.n = n
         self.scope = self._widest()[scope[own]]
-        self.asked, self.asked_scope = self._readable()
+        self.queried, self.queried_scope = self._readable()
         n_features = np.bincount(self.scope, minlength=n)
-        is_read = np.bincount(self.asked_scope, minlength=n) > 0
+        is_read = np.bincount(self.queried_scope, minlength=n) > 0
         self.is_table = (n_features > 1) & self._is_small() | (n_features > 0) & is_read
-        # features that are a factor each
+        # features that are factors of their own
         self.single = own[~self.is_table[self.scope]]
 
     def _is_small(self) -> np.ndarray:
@@ -204,7 +190,7 @@ class _Scopes:
         return np.concatenate([np.zeros(0), *cells]) <= MAX_TABLE
 
     def _widest(self) -> np.ndarray:
-        """For each scope the one it is merged with: the only widest scope that holds all its variables, or itself."""
+        """For each scope the one to merge it with: the only widest scope that contains it, or itself."""
         is_small = self._is_small()
         found = [np.zeros((2, 0), dtype=np.int64)]
         for size, rows in self.rows.items():
@@ -221,23 +207,23 @@ class _Scopes:
         return into
 
     def _readable(self) -> tuple[np.ndarray, np.ndarray]:
-        """The features asked for of which all variables stand in one small scope with features, and that scope."""
+        """The queried features whose variables are all in one small scope with features, and that scope."""
         is_small = self._is_small() & (np.bincount(self.scope, minlength=self.n) > 0)
-        scope = np.full(len(self.asked), -1, dtype=np.int64)
-        sizes = self.counts[self.asked]
+        scope = np.full(len(self.queried), -1, dtype=np.int64)
+        sizes = self.counts[self.queried]
         for size in np.unique(sizes[sizes > 1]).tolist():
             chosen = np.flatnonzero(sizes == size)
-            rows = self.network.var[self.network.begins[self.asked[chosen]][:, None] + np.arange(size)]
+            rows = self.network.var[self.network.begins[self.queried[chosen]][:, None] + np.arange(size)]
             number = number_rows(*rows.T)
             _, example = np.unique(number, return_index=True)
             inside = np.full(len(example), -1, dtype=np.int64)
-            # the smallest scope is found last, and counts
+            # the smallest scope comes last, and counts
             for larger in sorted((k for k in self.rows if k >= size), reverse=True):
                 wide = np.flatnonzero(is_small[self.first[larger] : self.first[larger] + len(self.rows[larger])])
                 part, whole = _parts(rows[example], self.rows[larger][wide])
                 inside[part] = wide[whole] + self.first[larger]
             scope[chosen] = inside[number]
-        return self.asked[scope >= 0], scope[scope >= 0]
+        return self.queried[scope >= 0], scope[scope >= 0]
 
     def tables(self) -> list[_Batch]:
         found: list[_Batch] = []
@@ -249,20 +235,20 @@ class _Scopes:
                 at = chosen[kinds == kind]
                 place = np.full(self.n, -1, dtype=np.int64)
                 place[at + self.first[size]] = np.arange(len(at))
-                own, asked = place[self.scope] >= 0, place[self.asked_scope] >= 0
+                own, queried = place[self.scope] >= 0, place[self.queried_scope] >= 0
                 found.append((tuple(cards[kinds == kind][0].tolist()), rows[at], self.own[own],
-                              place[self.scope[own]], self.asked[asked], place[self.asked_scope[asked]]))
+                              place[self.scope[own]], self.queried[queried], place[self.queried_scope[queried]]))
         return found
 
 
 def _parts(small: np.ndarray, large: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """All pairs of a row of `small` and a row of `large` that has all its numbers; rows are sorted, those small differ.
+    """All pairs of a row of `small` and a row of `large` that contains it; rows are sorted, those of `small` differ.
 
     >>> [a.tolist() for a in _parts(np.array([[1, 2], [1, 9]]), np.array([[1, 2, 3], [0, 1, 9]]))]
     [[0, 1], [0, 1]]
     """
     parts, wholes = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
-    # a large scope without rows would still have a great many choices of columns
+    # without rows, a large scope would still have very many choices of columns
     width = large.shape[1] if len(small) and len(large) else 0
     for axes in combinations(range(width), small.shape[1]):
         number = number_rows(*(np.concatenate([small[:, k], large[:, axis]]) for k, axis in enumerate(axes)))

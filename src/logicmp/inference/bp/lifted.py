@@ -1,11 +1,11 @@
 """Belief propagation on groups of variables and factors that send and receive the same messages.
 
-Stage: ground -> **infer**.  Singla & Domingos (2008), Kersting, Ahmadi & Natarajan (2009).
+Room: inference/bp.  Singla & Domingos (2008), Kersting, Ahmadi & Natarajan (2009).
 
-    a hundred people of whom nothing is known      one group; a message is sent once, and counted a hundred times
+    a hundred people without evidence      one group; a message is sent once, and counted a hundred times
 
-Colours begin with what a variable or a factor is. Variables and factors tell each other their colours until no group
-falls apart: then all in a group have the same messages in every round of `bp`.
+Variables and factors start with a colour for their kind, and exchange colours until no group splits. Then all members
+of a group have the same messages in every round of `bp`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...ground.join import number_rows, spread
+from ...ground.join import number_rows, ragged_ranges
 from .graph import Graph, Products, Reading, Tables
 from .method import BeliefPropagation
 
@@ -25,7 +25,7 @@ from .method import BeliefPropagation
 class LiftedBeliefPropagation(BeliefPropagation):
     """The messages of `bp`, round by round, sent once for each group of equal variables and factors.
 
-    The notes tell how much smaller the graph became. Options are those of `bp`.
+    The notes report how much smaller the graph became. Options are those of `bp`.
     """
 
     name: ClassVar[str] = "lifted-bp"
@@ -47,7 +47,7 @@ def find_groups(graph: Graph) -> tuple[np.ndarray, list[np.ndarray]]:
     with_head = np.flatnonzero(products.head_var >= 0)
     kinds = [number_rows(products.gain, products.head_var >= 0)]
     factor, var = [products.owner, with_head], [products.var, products.head_var[with_head]]
-    # along which kind of edge a factor sees a variable: the set of a literal or of a head, the axis of a table
+    # the kind of each edge: the set of a literal or of a head, or the axis of a table
     label = [products.set, len(graph.sets.cards) + products.head_set[with_head]]
     n_labels = 2 * len(graph.sets.cards)
     n_factors = len(products.gain)
@@ -68,7 +68,7 @@ def find_groups(graph: Graph) -> tuple[np.ndarray, list[np.ndarray]]:
 
 def _refine(variables: np.ndarray, factors: np.ndarray, var: np.ndarray, factor: np.ndarray, label: np.ndarray
             ) -> tuple[np.ndarray, np.ndarray]:
-    """Split colours until all of one colour see the same colours along the same edges, each as often."""
+    """Split colours until all of one colour have the same colours along the same kinds of edges, equally often."""
     generator = np.random.default_rng(0)
     of_label = generator.integers(2**64, size=int(label.max(initial=-1)) + 1, dtype=np.uint64)[label]
 
@@ -89,7 +89,7 @@ def _refine(variables: np.ndarray, factors: np.ndarray, var: np.ndarray, factor:
 
 
 def _mix(x: np.ndarray) -> np.ndarray:
-    """Numbers of 64 bits whose sums tell nothing of the sums of those given (Stafford's variant 13 of Murmur's end)."""
+    """Hashes of 64 bits, so that sums do not depend on the sums of x (Stafford's variant 13 of Murmur's finalizer)."""
     x ^= x >> np.uint64(30)
     x *= np.uint64(0xBF58476D1CE4E5B9)
     x ^= x >> np.uint64(27)
@@ -99,7 +99,7 @@ def _mix(x: np.ndarray) -> np.ndarray:
 
 
 def _variable_kinds(graph: Graph) -> np.ndarray:
-    """Variables with the same values and potentials have the same kind."""
+    """A number for each variable, the same for variables with the same values and potentials."""
     starts = np.concatenate([[0], np.cumsum(graph.cards)])[:-1]
     kinds = np.zeros(len(graph.cards), dtype=np.int64)
     n = 0
@@ -113,7 +113,7 @@ def _variable_kinds(graph: Graph) -> np.ndarray:
 def _table_kinds(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Tables that are equal up to the order of their axes have one kind; and a number for each axis, [tables, axes].
 
-    Axes that can change places without changing the table have the same number: those of A <=> B do, of A => B not.
+    Axes that can be swapped without changing the table have the same number: those of A <=> B, but not of A => B.
 
     >>> [x.tolist() for x in _table_kinds(np.array([[[1.0, 0], [0, 1]], [[0, 1], [0, 0]], [[0, 0], [1, 0]]]))]
     [[1, 0, 0], [[0, 0], [1, 0], [0, 1]]]
@@ -128,7 +128,7 @@ def _table_kinds(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             turned = table.transpose(order)
             forms.setdefault((turned.shape, turned.tobytes()), order)
         key = min(forms)
-        # where each axis stands in the chosen form, and the first with which it can change places
+        # the place of each axis in the chosen form, and the first axis it can be swapped with
         places = np.argsort(forms[key]).tolist()
         kinds.append(numbers.setdefault(key, len(numbers)))
         axes.append([min(places[b] for b in range(width) if _is_same(table, a, b)) for a in range(width)])
@@ -141,14 +141,14 @@ def _is_same(table: np.ndarray, a: int, b: int) -> bool:
 
 
 def quotient(graph: Graph, group: np.ndarray, factors: list[np.ndarray]) -> Graph:
-    """One variable and one factor for each group, which know how many they stand for."""
+    """The graph with one variable and one factor for each group, with the sizes of the groups."""
     starts = np.concatenate([[0], np.cumsum(graph.cards)])[:-1]
     _, example = np.unique(group, return_index=True)
-    _, place = spread(starts[example], graph.cards[example])
+    _, place = ragged_ranges(starts[example], graph.cards[example])
     products = graph.products
     _, chosen = np.unique(factors[0], return_index=True)
     counts = np.diff(products.begins)[chosen]
-    _, literal = spread(products.begins[:-1][chosen], counts)
+    _, literal = ragged_ranges(products.begins[:-1][chosen], counts)
     head_var = products.head_var[chosen]
     small = Products(np.concatenate([[0], np.cumsum(counts)]), group[products.var[literal]], products.set[literal],
                      products.gain[chosen], np.where(head_var >= 0, np.append(group, -1)[head_var], -1),

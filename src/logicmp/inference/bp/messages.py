@@ -1,11 +1,11 @@
 """Messages between the variables and the factors of a graph, all of them at once.
 
-Stage: ground -> **infer**.
+Room: inference/bp.
 
-    e^g where l1 l2 l3 hold, and 1 elsewhere      log-odds to l1:  log(1 + (e^g - 1) r2 r3),  r = P(literal holds)
+    e^g if l1 l2 l3 are true, else 1      log-odds to l1:  log(1 + (e^g - 1) r2 r3),  r = P(literal is true)
 
-A factor sends one number along each literal, whatever the number of literals; a small table sends a vector. Products of
-probabilities are kept as t = log(-log r), which tells 1 - 1e-300 from 1, so that nothing here is ever infinite.
+A product sends one number along each literal, for any number of literals; a small table sends a vector. Products of
+probabilities are kept as t = log(-log r), which distinguishes 1 - 1e-300 from 1, so that no message is infinite.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from .graph import IMPOSSIBLE, Graph
 
 
 def log_sums(x: np.ndarray, begins: np.ndarray) -> np.ndarray:
-    """log sum exp of each segment of x; none is empty."""
+    """The log sum exp of each segment of x; no segment may be empty."""
     top = np.maximum.reduceat(x, begins[:-1])
     return np.asarray(top + np.log(np.add.reduceat(np.exp(x - np.repeat(top, np.diff(begins))), begins[:-1])))
 
 
 def log_sums_of_others(x: np.ndarray, begins: np.ndarray) -> np.ndarray:
-    """For each entry, log sum exp of the others in its segment; -inf where there are none.
+    """For each entry the log sum exp of the others in its segment; -inf if there are none.
 
     >>> log_sums_of_others(np.log([1.0, 2, 4, 5]), np.array([0, 3, 4])).round(3).tolist()
     [1.792, 1.609, 1.099, -inf]
@@ -32,8 +32,8 @@ def log_sums_of_others(x: np.ndarray, begins: np.ndarray) -> np.ndarray:
     top = np.maximum.reduceat(x, begins[:-1])
     at = np.flatnonzero(x == top[owner])
     at = at[np.diff(owner[at], prepend=-1) > 0]
-    # the largest entry is compared with the second, for all others the largest is among their others: no difference of
-    # nearly equal numbers is ever taken
+    # scale the largest entry's others by the second largest, all others by the largest: nearly equal numbers are never
+    # subtracted
     rest = x.copy()
     rest[at] = -np.inf
     second = np.maximum.reduceat(rest, begins[:-1])
@@ -65,10 +65,10 @@ def log_sigmoid(odds: np.ndarray) -> np.ndarray:
 
 
 class Messages:
-    """The messages of one graph, updated all at once from those of the round before.
+    """The messages of one graph, all updated at once from those of the round before.
 
-    An edge counts as often as a variable has an equal one: where a graph's factors and variables stand for several,
-    each of the variables that one stands for has (size of the factor) / (size of the variable) of them.
+    If a graph's factors and variables stand for several, an edge counts (size of the factor) / (size of the variable)
+    times: so many equal edges has each of the ground variables.
     """
 
     def __init__(self, graph: Graph):
@@ -91,17 +91,18 @@ class Messages:
         self.table_sent = [[np.zeros(at.shape) for at in places] for places in self.at]
 
     def _locate(self, var: np.ndarray, sets: np.ndarray) -> None:
-        """What each literal speaks of: a single value, all values but one, or a set of values with a list of its own.
+        """Find the place of each literal: a single value, all values but one, or a set of values with its own list.
 
-        Single values have the numbers of the values, the lists those after them.
+        Single values are numbered as the values are, the lists come after them.
         """
-        members, cards = self.graph.sets.members, self.graph.sets.cards
         known, place = np.unique(sets, return_inverse=True)
-        size = np.array([len(members[k]) for k in known.tolist()], dtype=np.int64)
-        card = np.array([cards[k] for k in known.tolist()], dtype=np.int64)
-        is_but = (size == card - 1) & (size > 1)
-        value = np.array([next(iter(frozenset(range(cards[k])) - members[k])) if but else min(members[k], default=0)
-                          for k, but in zip(known.tolist(), is_but.tolist(), strict=True)], dtype=np.int64)
+        values, begins = self.graph.sets.flat()
+        size = np.diff(begins)[known]
+        is_but = (size == np.array(self.graph.sets.cards)[known] - 1) & (size > 1)
+        named = known.copy()
+        named[is_but] = self.graph.sets.complement(known[is_but])
+        values, begins = self.graph.sets.flat()
+        value = values[begins[named]]
         self.sign = np.where(is_but, -1.0, 1.0)[place]
         n = int(self.starts[-1])
         self.place = self.starts[var] + value[place]
@@ -110,12 +111,12 @@ class Messages:
         self.place[listed] = n + number
         _, example = np.unique(number, return_index=True)
         self.n_lists = len(example)
-        # values inside, and for each list those inside and those outside; a value -1 that is impossible begins each
+        # the values inside each list; and for its two sides the values inside and outside, after an impossible value -1
         inside: list[int] = []
         parts: list[list[int]] = []
         owner: list[int] = []
         for k, edge in enumerate(listed[example].tolist()):
-            first, chosen = int(self.starts[var[edge]]), members[int(sets[edge])]
+            first, chosen = int(self.starts[var[edge]]), self.graph.sets.members[int(sets[edge])]
             inside += [first + v for v in sorted(chosen)]
             owner += [k] * len(chosen)
             parts += [[-1, *(first + v for v in sorted(chosen))],
@@ -125,7 +126,7 @@ class Messages:
         self.side_begins = np.cumsum([0, *(len(part) for part in parts)])
 
     def beliefs(self) -> np.ndarray:
-        """For each value of each variable its log-potential and all messages."""
+        """For each value of each variable its log-potential plus all messages."""
         n = int(self.starts[-1])
         found = np.bincount(self.place, self.sign * self.sent * self.count, n + self.n_lists)
         belief = self.graph.potentials + found[:n] + np.bincount(self.inside, found[n:][self.inside_owner], n)
@@ -135,7 +136,7 @@ class Messages:
         return belief
 
     def _literal_odds(self, belief: np.ndarray) -> np.ndarray:
-        """For each literal its log-odds without the factor's own message."""
+        """The log-odds of each literal without the factor's own message."""
         odds = belief - log_sums_of_others(belief, self.starts) if len(belief) else belief
         if self.n_lists:
             sums = log_sums(np.append(belief, IMPOSSIBLE)[self.sides], self.side_begins)
@@ -147,7 +148,7 @@ class Messages:
         return [(x - x.max(1, keepdims=True)).clip(IMPOSSIBLE, None) for x in found]
 
     def update(self, damping: float) -> float:
-        """All messages anew; returns the largest change of one, had it been undamped."""
+        """Update all messages; returns the largest change before damping."""
         belief = self.beliefs()
         changes = [0.0]
         if len(self.sent):
@@ -175,20 +176,20 @@ class Messages:
         return np.asarray(np.concatenate([body, log_p - log_not]).clip(IMPOSSIBLE, -IMPOSSIBLE))
 
     def _gain(self, odds: np.ndarray) -> np.ndarray:
-        """Of each product; one with a head gains what the head's variable says of it."""
+        """The gain of each product; that of a product with a head is the log-odds of its head."""
         gain = self.graph.products.gain.copy()
         gain[self.with_head] = odds[len(self.owner) :]
         return np.asarray(gain)
 
     def log_partition(self) -> float:
-        """The Bethe approximation of log Z, exact on trees, without what is counted whatever holds."""
+        """The Bethe approximation of log Z, exact on trees, without the base counts of the weights."""
         belief = self.beliefs()
         total = float((log_sums(belief, self.starts) * self.graph.size).sum()) if len(belief) else 0.0
         if len(self.sent):
             odds = self._literal_odds(belief)
             log_p, log_not = log_both(log_sums(log_cost(odds[: len(self.owner)]), self.graph.products.begins))
             gain = self._gain(odds)
-            # the head's variable says it in probabilities, not as a ratio
+            # the message of a head is a probability, not a ratio
             scale = np.zeros(len(gain))
             scale[self.with_head] = log_sigmoid(-gain[self.with_head])
             total += float(((np.logaddexp(log_not, gain + log_p) + scale) * self.graph.products.size).sum())
@@ -211,12 +212,12 @@ class Messages:
 
 
 def _change(new: np.ndarray, old: np.ndarray) -> float:
-    """The largest change of a log-message; relative to those that are large, of which no more digits are there."""
+    """The largest change of a log-message; relative if the message is large, because floats have no more digits."""
     return float((np.abs(new - old) / np.maximum(1.0, np.abs(new))).max(initial=0.0))
 
 
 def _joint(values: np.ndarray, incoming: list[np.ndarray]) -> np.ndarray:
-    """A batch of tables with what the variables say, [tables, values...]."""
+    """A batch of tables plus the messages of the variables, [tables, values...]."""
     for axis, given in enumerate(incoming):
         shape = [len(given)] + [1] * len(incoming)
         shape[axis + 1] = given.shape[1]
@@ -225,7 +226,7 @@ def _joint(values: np.ndarray, incoming: list[np.ndarray]) -> np.ndarray:
 
 
 def _sum_all_but(table: np.ndarray, axis: int) -> np.ndarray:
-    """log sum exp over all axes but the first and the one with this number."""
+    """The log sum exp over all axes but the first and `axis` + 1."""
     moved = np.moveaxis(table, axis + 1, 1).reshape(len(table), table.shape[axis + 1], -1)
     top = moved.max(2)
     return np.asarray(top + np.log(np.exp(moved - top[..., None]).sum(2)))

@@ -1,12 +1,12 @@
 """Loopy belief propagation on the clauses of the ground network.
 
-Stage: ground -> **infer**.
+Room: inference/bp.
 
     Smokes(A) - [Smokes(A) => Cancer(A)] - Cancer(A)      a tree: the probabilities are exact
     three friends in a circle                             a loop: an approximation, which may not converge
 
-Every factor and every variable sends all its messages at once, damped, until none changes. Queried formulas are
-read from the beliefs: of a factor where one has all their variables, else as if their literals were independent.
+All factors and variables send their messages at once, damped, until none changes. A queried formula is read from the
+belief of a factor that has all its variables; without such a factor its literals are treated as independent.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...errors import LogicMPError
-from ...ground.join import spread
-from ...ground.network import HARD, Network
+from ...ground.features import expected_counts, independent_probabilities, queried_features
+from ...ground.join import ragged_ranges
+from ...ground.network import Network
 from ...ground.propagate import propagate
 from ..answers import odds_of_counts, odds_of_values
 from ..method import Method, Problem, Solution, Status
@@ -28,13 +28,13 @@ from .messages import Messages
 
 @dataclass
 class BeliefPropagation(Method):
-    """Sum-product messages with a closed form for clauses of any length; exact where the factors form a tree.
+    """Sum-product messages in closed form for clauses of any length; exact marginals if the factors form a tree.
 
     Hard rules are true constraints. The notes give the number of rounds and the Bethe approximation of log Z.
 
     Args:
-        iterations: rounds of messages at most.
-        damping: how much of the old log-message stays in each round.
+        iterations: limit of rounds of messages.
+        damping: share of the previous log-messages kept, 0 to below 1.
         tolerance: stop when no message (in log-odds) would change by more than this.
     """
 
@@ -44,25 +44,24 @@ class BeliefPropagation(Method):
     tolerance: float = 1e-8
 
     def solve(self, problem: Problem) -> Solution:
-        if not 0 <= self.damping < 1:
-            raise LogicMPError(f"damping must be at least 0 and below 1, got {self.damping}")
         network = problem.network()
         possible = propagate(network)
         graph, readings = build_graph(network, possible)
         graph, group, readings, notes = self._compress(graph, readings)
         messages = Messages(graph)
         status, note = self._run(messages, problem)
-        p = _spread_values(_probabilities(messages), messages.starts, network, group)
+        p = _values_of_groups(_probabilities(messages), messages.starts, network, group)
         # zero only what hard rules and evidence exclude, not what is too improbable for a float
         p = np.where(possible, p.clip(np.finfo(np.float64).tiny, None), 0.0)
         bethe = messages.log_partition() + float(network.weights @ network.base)
-        formulas = odds_of_counts(network, _expected(network, messages, readings, p))
+        formulas = odds_of_counts(network, expected_counts(
+            network, _probabilities_of_queried(network, messages, readings, p)))
         return Solution(odds_of_values(network, p), status, formulas,
                         notes=[*notes, note, f"Bethe log Z = {bethe:.6g}"])
 
     def _compress(self, graph: Graph, readings: tuple[Reading, ...]
                   ) -> tuple[Graph, np.ndarray, tuple[Reading, ...], list[str]]:
-        """The graph to run on, which of its variables stands for each of the network's, and what to say of it."""
+        """The graph to run on, which of its variables stands for each one of the network, readings and notes."""
         return graph, np.arange(len(graph.cards)), readings, []
 
     def _run(self, messages: Messages, problem: Problem) -> tuple[Status, str]:
@@ -83,7 +82,7 @@ class BeliefPropagation(Method):
 
 
 def _probabilities(messages: Messages) -> np.ndarray:
-    """Of each value of each variable of the graph."""
+    """The probability of each value of each variable of the graph."""
     belief = messages.beliefs()
     if not len(belief):
         return belief
@@ -92,30 +91,18 @@ def _probabilities(messages: Messages) -> np.ndarray:
     return np.asarray(p / np.repeat(np.add.reduceat(p, begins), cards))
 
 
-def _spread_values(p: np.ndarray, starts: np.ndarray, network: Network, group: np.ndarray) -> np.ndarray:
-    """Each variable of the network has the probabilities of the one that stands for it."""
-    _, place = spread(starts[group], network.cards)
+def _values_of_groups(p: np.ndarray, starts: np.ndarray, network: Network, group: np.ndarray) -> np.ndarray:
+    """Give each variable of the network the probabilities of the variable that stands for it."""
+    _, place = ragged_ranges(starts[group], network.cards)
     return np.asarray(p[place])
 
 
-def _expected(network: Network, messages: Messages, readings: tuple[Reading, ...], p: np.ndarray) -> np.ndarray:
-    """The expected count of every weight of the queried formulas."""
-    asked = np.flatnonzero((network.rule >= len(network.world.theory.rules)) & (network.param != HARD))
-    holds = np.zeros(network.n_features)
-    holds[asked] = _independent(network, asked, p)
+def _probabilities_of_queried(network: Network, messages: Messages, readings: tuple[Reading, ...],
+                              p: np.ndarray) -> np.ndarray:
+    """By feature, the probability that it is true; 0 for those of the theory's own rules."""
+    features, holds = queried_features(network), np.zeros(network.n_features)
+    holds[features] = independent_probabilities(network, p, features)
     for k, reading in enumerate(readings):
         if len(reading.feature):
             holds[reading.feature] = (messages.table_beliefs(k)[reading.row] * reading.holds).sum(1)
-    return np.asarray(network.base - np.bincount(network.param[asked], (network.share * holds)[asked],
-                                                 len(network.base)))
-
-
-def _independent(network: Network, features: np.ndarray, p: np.ndarray) -> np.ndarray:
-    """The probability that a feature holds if its literals are independent."""
-    owner, literal = spread(network.begins[features], np.diff(network.begins)[features])
-    sets, place = np.unique(network.set[literal], return_inverse=True)
-    lengths = np.array([len(network.sets.members[k]) for k in sets.tolist()], dtype=np.int64)
-    members = np.array([v for k in sets.tolist() for v in network.sets.members[k]], dtype=np.int64)
-    row, at = spread((np.cumsum(lengths) - lengths)[place], lengths[place])
-    true = np.bincount(row, p[network.starts[network.var[literal]][row] + members[at]], len(literal))
-    return np.asarray(np.exp(np.bincount(owner, np.log(true.clip(np.finfo(np.float64).tiny, None)), len(features))))
+    return holds

@@ -1,10 +1,10 @@
-"""Exact probabilities, by summing variables out of each component of the ground network.
+"""Exact marginals: sum the variables out of each component of the ground network.
 
-Stage: ground -> **infer**.  Paper: Eq. 1, its partition function Z.
+Room: inference/exact.  Paper: Eq. 1, its partition function Z.
 
     log Z  is a function of the log-potentials and the weights; its gradient is every marginal and every expected count
 
-So one pass of variable elimination in log space, and autograd, give all of them at once.
+One pass of variable elimination in log space and one of autograd give all of them at once.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...errors import CostError, LogicMPError
+from ...errors import CostError
 from ...ground.network import HARD, Network
+from ...ground.propagate import contradiction
 from ...limits import Limits
 from ...parse.theory import Predicate, Rule
 from ..answers import odds_of_counts, odds_of_values
 from ..method import Method, Problem, Solution, Status
 from .structures import Structure, find_structures, shorten
 
-# cells of all tables of one component; beyond it a component is too wide
+# a component whose tables have more cells together is too wide
 MAX_CELLS = 2**22
-# cells that one batch of equal components may have
+# cells of one batch of equal components
 MAX_BATCH = 2**24
 
 
@@ -35,7 +36,7 @@ class ExactModel:
     """The components of a network, and how to sum over them.
 
     Args:
-        max_cells: components whose tables have more cells than this together are left out, see `wide`.
+        max_cells: leave out the components whose tables have more cells together, see `wide`.
     """
 
     def __init__(self, network: Network, max_cells: int = MAX_CELLS):
@@ -46,7 +47,7 @@ class ExactModel:
         self.max_cells = max_cells
 
     def refuse_wide(self) -> None:
-        """Raise if a component is too wide, with the numbers."""
+        """Raise a CostError with the numbers if a component is too wide."""
         if not self.wide:
             return
         worst = max(self.wide, key=lambda s: s.cells)
@@ -56,9 +57,9 @@ class ExactModel:
         n_narrow += len(self.alone)
         raise CostError(
             f"{n:,} of {n + n_narrow:,} components are too wide to be summed: that of "
-            f"{names}{', ...' if len(own) > 3 else ''} has {len(own):,} unknown variables and needs more than "
+            f"{names}{', ...' if len(own) > 3 else ''} has {len(own):,} unobserved variables and needs more than "
             f"{worst.cells:,} table cells (limit {self.max_cells:,})", None,
-            "use auto, which takes mean field there, or mean-field; or close predicates; or raise max_cells")
+            "use auto, which uses mean field for these, or mean-field; or close predicates; or raise max_cells")
 
     def is_exact(self) -> np.ndarray:
         """For each variable whether its component is summed."""
@@ -83,11 +84,11 @@ class ExactModel:
         Args:
             weights: float64, one for each weight of the network.
             potentials: float64, the log-potential of every value of every variable.
-            limits: raise an error when their time is over.
+            limits: raise a CostError when their time is over.
         """
         network = self.network
         starts = torch.from_numpy(network.starts)
-        # the empty sum ties it to the potentials, also where no variable is unknown
+        # the empty sum makes it differentiable in the potentials even if there are none
         total = (weights * torch.from_numpy(network.base)).sum() + potentials[:0].sum()
         for card in np.unique(network.cards[self.alone]).tolist():
             chosen = torch.from_numpy(self.alone[network.cards[self.alone] == card])
@@ -101,17 +102,11 @@ class ExactModel:
                 part = slice(first, first + size)
                 values = self._eliminate(structure, part, weights, potentials, starts)
                 if not bool(torch.isfinite(values).all()):
-                    self._refuse_contradiction(structure, part.start + int((~torch.isfinite(values)).nonzero()[0]))
+                    row = part.start + int((~torch.isfinite(values)).nonzero()[0])
+                    raise contradiction(network, int(structure.variables[row, 0]))
                 total = total + values.sum()
             progress(done + 1, len(self.structures))
         return total
-
-    def _refuse_contradiction(self, structure: Structure, row: int) -> None:
-        # features that define a quantified part are hard, and stand in soft rules too
-        rules = sorted({int(r) for r in self.network.rule[structure.numbers[row]] if self.network.rules[r].is_hard})
-        shown = "\n".join(f"  {self.network.rules[r]}" for r in rules[:5])
-        raise LogicMPError(f"no world obeys the hard rules and the evidence; these cannot hold together:\n{shown}",
-                           "give one of them a weight, or correct the evidence")
 
     def _eliminate(self, structure: Structure, part: slice, weights: Tensor, potentials: Tensor,
                    starts: Tensor) -> Tensor:
@@ -149,7 +144,7 @@ class ExactModel:
 
     def _feature_tables(self, structure: Structure, part: slice,
                         weights: Tensor) -> list[tuple[tuple[int, ...], Tensor]]:
-        """The features over the same variables as one table of log-weights, [batch, values...]."""
+        """Features over the same variables as one table of log-weights, [batch, values...]."""
         by_scope: dict[tuple[int, ...], list[int]] = {}
         for k, (scope, _) in enumerate(structure.features):
             by_scope.setdefault(scope, []).append(k)
@@ -171,7 +166,7 @@ class ExactModel:
         return found
 
     def _holds(self, sets: Sequence[int]) -> Tensor:
-        """One for each assignment that makes a product of literals true."""
+        """A table over all assignments of a product's variables: 1 if the product is true, else 0."""
         table = torch.ones((), dtype=torch.float64)
         for k in sets:
             table = table.unsqueeze(-1) * torch.from_numpy(self.network.sets.indicator(k))
@@ -179,7 +174,7 @@ class ExactModel:
 
 
 def _align(factor: tuple[tuple[int, ...], Tensor], scope: tuple[int, ...]) -> Tensor:
-    """A table with an axis for each variable of a wider scope, of length one where it does not depend on it."""
+    """A table with an axis for each variable of a wider scope, of length one if it does not depend on it."""
     own, table = factor
     order = sorted(range(len(own)), key=lambda k: scope.index(own[k]))
     table = table.permute(0, *(k + 1 for k in order))
@@ -190,7 +185,7 @@ def _align(factor: tuple[tuple[int, ...], Tensor], scope: tuple[int, ...]) -> Te
 
 
 def _sum_out(table: Tensor, axis: int) -> Tensor:
-    """log sum exp along an axis, with -inf where nothing is possible, and no NaN in the gradient there."""
+    """The log sum exp along an axis; -inf if all entries are, without NaN in the gradient."""
     top = table.detach().amax(axis, keepdim=True)
     top = torch.where(top == -torch.inf, torch.zeros_like(top), top)
     total = torch.exp(table - top).sum(axis)
@@ -201,10 +196,10 @@ def _sum_out(table: Tensor, axis: int) -> Tensor:
 
 @dataclass
 class Exact(Method):
-    """The sum over all worlds, component by component; refuses with numbers where a component is too wide.
+    """The sum over all worlds, component by component; raises a CostError if a component is too wide.
 
     Args:
-        max_cells: table cells that one component may need.
+        max_cells: limit of the table cells of one component.
     """
 
     name: ClassVar[str] = "exact"
@@ -226,7 +221,7 @@ class Exact(Method):
 
 
 def solve_exact(model: ExactModel, problem: Problem) -> Solution:
-    """Marginals as the gradient of log Z; what lies in a component that is too wide is NaN."""
+    """Marginals as the gradient of log Z; those of components that are too wide are NaN."""
     network = model.network
     weights, potentials = torch.tensor(network.weights), torch.tensor(network.potentials, requires_grad=True)
     log_z = model.log_partition(weights, potentials, lambda done, n: problem.progress("summing", done, n),
@@ -239,10 +234,10 @@ def solve_exact(model: ExactModel, problem: Problem) -> Solution:
 
 
 def _without_underflow(model: ExactModel, p: np.ndarray) -> np.ndarray:
-    """Zero only what hard rules and evidence exclude, not what is too improbable for a float."""
+    """Keep zero only for values that hard rules and evidence exclude, not for those that underflow."""
     if p.all() or not len(p):
         return p
-    # without the soft rules every world that is possible counts the same
+    # without the soft rules all possible worlds count the same
     potentials = torch.tensor(np.where(np.isinf(model.network.potentials), -np.inf, 0.0), requires_grad=True)
     log_z = model.log_partition(torch.zeros(len(model.network.weights), dtype=torch.float64), potentials)
     (possible,) = torch.autograd.grad(log_z, potentials, materialize_grads=True)
@@ -250,7 +245,7 @@ def _without_underflow(model: ExactModel, p: np.ndarray) -> np.ndarray:
 
 
 def formula_odds(model: ExactModel, limits: Limits | None = None) -> np.ndarray:
-    """The log-odds that the last rule of the network holds, by binding: its probability is the slope by its weight."""
+    """The log-odds of the last rule of the network, by binding: its probability is the slope of log Z by its weight."""
     network = model.network
     weights = torch.tensor(network.weights, requires_grad=True)
     log_z = model.log_partition(weights, torch.tensor(network.potentials), limits=limits)

@@ -1,11 +1,11 @@
-"""The parts of a ground network that have nothing to do with each other, and how wide each of them is.
+"""The independent components of a ground network, grouped by structure, and the cost of summing each.
 
-Stage: ground -> **infer**.
+Room: inference/exact.
 
     Smokes(A) - Cancer(A)     Smokes(B) - Cancer(B)        two components of one structure: solved in one batch
 
-Components that differ only in their numbers (weights, soft evidence) share their structure, its elimination order, and
-all tensor operations.
+Components that differ only in their numbers (weights, soft evidence) share a structure, its elimination order, and all
+tensor operations.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...ground.join import spread
+from ...ground.join import ragged_ranges
 from ...ground.network import HARD, Network, label_components
 
-# a product of more literals is cut into a chain of small ones
+# a product with more literals is split into a chain of small ones
 MAX_LITERALS = 6
 
 
@@ -35,13 +35,13 @@ class Structure:
     # [components, variables] and [components, features]: the numbers they have in the network
     variables: np.ndarray
     numbers: np.ndarray
-    # the order in which to sum variables out, and the cells of all tables made on the way; None if they are too many
+    # the order in which to sum variables out, None if it needs too many cells; and the cells of all tables on the way
     order: tuple[int, ...] | None
     cells: int
 
 
 def shorten(network: Network, max_literals: int = MAX_LITERALS) -> Network:
-    """The same network with long products cut up: l1 l2 l3 ... becomes a chain of variables a2 = l1 l2, a3 = a2 l3, ...
+    """Split long products: l1 l2 l3 ... becomes a chain of variables a2 = l1 l2, a3 = a2 l3, ...
 
     `EXIST y P(y)` over a hundred constants is then a hundred tables of eight cells, and not one of 2^100.
     """
@@ -90,7 +90,7 @@ def shorten(network: Network, max_literals: int = MAX_LITERALS) -> Network:
 
 
 def find_structures(network: Network, max_cells: int) -> tuple[list[Structure], np.ndarray]:
-    """The components with features, grouped by structure; and the variables that stand alone."""
+    """The components with features, grouped by structure; and the variables without features."""
     label = label_components(network)
     has_feature = np.zeros(len(label), dtype=bool)
     has_feature[network.var] = True
@@ -108,7 +108,7 @@ def find_structures(network: Network, max_cells: int) -> tuple[list[Structure], 
     features = np.argsort(at, kind="stable")
     bounds = np.searchsorted(at[features], np.arange(len(starts) + 1))
     groups: dict[tuple[bytes, ...], list[int]] = {}
-    _, literals = spread(network.begins[:-1][features], lengths[features])
+    _, literals = ragged_ranges(network.begins[:-1][features], lengths[features])
     ends = np.concatenate([[0], np.cumsum(lengths[features])])
     local, chosen, hard = place[network.var[literals]], network.set[literals], network.param[features] == HARD
     cards = network.cards[order]
@@ -135,7 +135,7 @@ def find_structures(network: Network, max_cells: int) -> tuple[list[Structure], 
 
 def elimination_order(cards: Sequence[int], scopes: Sequence[Sequence[int]], max_cells: int
                       ) -> tuple[tuple[int, ...] | None, int]:
-    """Sum out the variable with the smallest table first; None as soon as all tables together have too many cells.
+    """Sum out the variable with the smallest table first; None once all tables together have too many cells.
 
     >>> elimination_order([2, 2, 2], [(0, 1), (1, 2)], 100)
     ((0, 1, 2), 10)
@@ -149,7 +149,7 @@ def elimination_order(cards: Sequence[int], scopes: Sequence[Sequence[int]], max
     widest = max_cells.bit_length()
 
     def cost(v: int) -> int:
-        # with more than so many neighbours it is too wide, however wide
+        # with more neighbours it is too wide in any case
         return cards[v] * math.prod(cards[u] for u in near[v]) if len(near[v]) <= widest else 2 ** len(near[v])
 
     heap = [(cost(v), v) for v in range(len(cards))]

@@ -1,87 +1,47 @@
-"""What must run one step after the other, compiled: moves, repairs, unit propagation.
+"""Sequential steps as compiled loops: moves, repairs, WalkSAT.
 
-Stage: ground -> **infer**.  Needs numba; nothing imports this file but the methods that are asked to run.
+Room: inference/moves.  Needs numba, so methods import this file only when they run.
 
-    values   S(A)=1 C(A)=0          n_false  of the feature  S(A) !C(A)  is 0: it holds, the rule is broken
-    move(S(A), 0)                   n_false becomes 1, and the score and the list of broken features with it
+    values   S(A)=1 C(A)=0          n_false  of the feature  S(A) !C(A)  is 0: it is true, the rule is violated
+    move(S(A), 0)                   n_false becomes 1; the score and the list of violated features follow
 
-A move costs what the variable occurs. Variables that stand for quantified parts are never moved by a method: they
-follow what they are made of. numba keeps what it has compiled beside this file, by its date: the loops of all methods
-that call these (`gibbs_loops`, `mcsat_loops`) are to be touched when this file changes.
+The time of a move is proportional to the occurrences of its variable. Methods never move the variables of quantified
+parts: these follow their atoms. numba caches the compiled code on disk by this file's date, so touch the loops that
+call these (`gibbs_loops`, `mcsat_loops`) when this file changes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
 from numba.core.options import DefaultOptions
 
+from .arrays import Ground, State
+
 F = TypeVar("F", bound=Callable[..., Any])
-# nothing is allocated inside the loops, so that references need not be counted: that would take half of the time
+# the loops allocate nothing, so references need no counting, which would take half of the time
 OPTIONS: dict[str, Any] = {"_nrt": False} if hasattr(DefaultOptions, "_nrt") else {}
 
 
 def compiled(function: F) -> F:
-    """Compile when first called, and keep the result on disk; the function must not make arrays."""
+    """Compile a function at its first call, and cache the result on disk; it must not allocate arrays."""
     return cast(F, numba.njit(cache=True, nogil=True, **OPTIONS)(function))
-
-
-class Ground(NamedTuple):
-    """A network as arrays: what does not change."""
-
-    # where the values of each variable begin
-    starts: np.ndarray
-    # the literals of feature f are begins[f] to begins[f+1]
-    begins: np.ndarray
-    var: np.ndarray
-    set: np.ndarray
-    # the occurrences of variable v are first[v] to first[v+1]: in which feature, and with which set
-    first: np.ndarray
-    feature: np.ndarray
-    chosen: np.ndarray
-    # [sets, values]: what each set has in it
-    member: np.ndarray
-    # variables from here on follow others: `decider` is the feature that says how, -1 if they are always true
-    n_own: int
-    decider: np.ndarray
-    # where the other literals of the decider hold, the variable is not `inside`
-    inside: np.ndarray
-    # the variables that follow v are follows[follow_first[v]] and on, in the order in which they are to be updated
-    follow_first: np.ndarray
-    follows: np.ndarray
-
-
-class State(NamedTuple):
-    """A world, and what is kept up to date with it."""
-
-    values: np.ndarray
-    # how many literals of each feature do not hold
-    n_false: np.ndarray
-    # what each feature adds to the score where it holds
-    weight: np.ndarray
-    # 1: broken where it holds; -1: broken where it does not; 0: never
-    listed: np.ndarray
-    # the broken features, where each stands in this list, and how many there are
-    broken: np.ndarray
-    place: np.ndarray
-    n_broken: np.ndarray
-    score: np.ndarray
 
 
 @compiled
 def copy(source: np.ndarray, target: np.ndarray) -> None:
-    """Element by element: numba makes a copy on the way of `target[:] = source`."""
+    """Copy element by element: numba allocates an array for `target[:] = source`."""
     for k in range(len(source)):
         target[k] = source[k]
 
 
 @compiled
 def refresh(g: Ground, s: State) -> None:
-    """Count anew: after values, weights or lists were written from outside."""
-    s.n_broken[0], s.score[0] = 0, 0.0
+    """Count from scratch, after values, weights or lists were written from outside."""
+    s.n_violated[0], s.score[0] = 0, 0.0
     for f in range(len(s.n_false)):
         n = 0
         for j in range(g.begins[f], g.begins[f + 1]):
@@ -96,16 +56,16 @@ def refresh(g: Ground, s: State) -> None:
 
 @compiled
 def _list(s: State, f: int) -> None:
-    s.place[f] = s.n_broken[0]
-    s.broken[s.n_broken[0]] = f
-    s.n_broken[0] += 1
+    s.place[f] = s.n_violated[0]
+    s.violated[s.n_violated[0]] = f
+    s.n_violated[0] += 1
 
 
 @compiled
 def _unlist(s: State, f: int) -> None:
-    s.n_broken[0] -= 1
-    last = s.broken[s.n_broken[0]]
-    s.broken[s.place[f]] = last
+    s.n_violated[0] -= 1
+    last = s.violated[s.n_violated[0]]
+    s.violated[s.place[f]] = last
     s.place[last] = s.place[f]
     s.place[f] = -1
 
@@ -138,7 +98,7 @@ def _move_one(g: Ground, s: State, v: int, new: int) -> None:
 
 @compiled
 def decided(g: Ground, s: State, a: int) -> int:
-    """The value that a quantified part has by what it is made of."""
+    """The value of a quantified part that follows from its atoms."""
     if g.decider[a] < 0:
         return 1
     others = s.n_false[g.decider[a]] - (s.values[a] != g.inside[a])
@@ -148,21 +108,12 @@ def decided(g: Ground, s: State, a: int) -> int:
 
 @compiled
 def move(g: Ground, s: State, v: int, new: int) -> None:
-    """Give a variable a value, and the quantified parts that follow it theirs."""
+    """Give a variable a value, and update the quantified parts that follow it."""
     if s.values[v] == new:
         return
     _move_one(g, s, v, new)
     for j in range(g.follow_first[v], g.follow_first[v + 1]):
         a = g.follows[j]
-        value = decided(g, s, a)
-        if value != s.values[a]:
-            _move_one(g, s, a, value)
-
-
-@compiled
-def settle_parts(g: Ground, s: State, order: np.ndarray) -> None:
-    """Give all quantified parts the values they have by what they are made of."""
-    for a in order:
         value = decided(g, s, a)
         if value != s.values[a]:
             _move_one(g, s, a, value)
@@ -177,7 +128,7 @@ def change(g: Ground, s: State, v: int, new: int) -> float:
         move(g, s, v, new)
         after: float = s.score[0]
         move(g, s, v, old)
-        # as it was to the last digit, however often this is tried
+        # restore the last digit too, however often this is tried
         s.score[0] = before
         return after - before
     total = 0.0
@@ -195,7 +146,7 @@ def change(g: Ground, s: State, v: int, new: int) -> float:
 
 @compiled
 def _descend(g: Ground, s: State, domain: np.ndarray, a: int, rng: np.random.Generator) -> tuple[int, int]:
-    """A move that brings a quantified part nearer to its other value; -1 if there is none."""
+    """A move that brings a quantified part closer to its other value; -1 if there is none."""
     wants, chosen = True, 0
     while a >= g.n_own:
         f = g.decider[a]
@@ -224,7 +175,7 @@ def _descend(g: Ground, s: State, domain: np.ndarray, a: int, rng: np.random.Gen
 @compiled
 def repair(g: Ground, s: State, domain: np.ndarray, f: int, noise: float,
            rng: np.random.Generator) -> tuple[int, int]:
-    """The move that mends a broken feature: any of them, or (but for the noise) the best; -1 if there is none."""
+    """The best move that repairs a violated feature, or with probability `noise` a random one; -1 if there is none."""
     is_random = rng.random() < noise
     wants = s.listed[f] < 0
     n, best, best_v, best_new = 0, np.inf, -1, 0
@@ -245,7 +196,7 @@ def repair(g: Ground, s: State, domain: np.ndarray, f: int, noise: float,
             if cost < best:
                 best, best_v, best_new, n = cost, v, x, 1
             elif cost == best:
-                # of equals any, each as probable as the others
+                # of equally good moves, each with the same probability
                 n += 1
                 if rng.random() * n < 1:
                     best_v, best_new = v, x
@@ -253,24 +204,39 @@ def repair(g: Ground, s: State, domain: np.ndarray, f: int, noise: float,
 
 
 @compiled
-def scatter(g: Ground, s: State, domain: np.ndarray, kind: int, rng: np.random.Generator) -> None:
-    """A value for every variable: the first possible one (kind 0), the last (1), any (2); counts are not kept."""
+def random_world(g: Ground, s: State, kind: int, rng: np.random.Generator) -> None:
+    """Fill a state: the first possible value of every variable (kind 0), the last (1), or a random one (above 1)."""
     for v in range(g.n_own):
         n = 0
         for x in range(g.starts[v + 1] - g.starts[v]):
-            if domain[g.starts[v] + x]:
+            if g.domain[g.starts[v] + x]:
                 n += 1
-                if n == 1 or kind == 1 or (kind == 2 and rng.random() * n < 1):
+                if n == 1 or kind == 1 or (kind > 1 and rng.random() * n < 1):
                     s.values[v] = x
+    follow(g, s)
 
 
 @compiled
-def walk(g: Ground, s: State, domain: np.ndarray, best: np.ndarray, best_score: float, max_flips: int, noise: float,
+def follow(g: Ground, s: State) -> None:
+    """Give all quantified parts the values that follow from their atoms, and count everything from scratch."""
+    refresh(g, s)
+    for a in g.parts:
+        value = decided(g, s, a)
+        if value != s.values[a]:
+            _move_one(g, s, a, value)
+    # the score once more, without rounding errors from the moves
+    refresh(g, s)
+
+
+@compiled
+def walk(g: Ground, s: State, best: np.ndarray, best_score: float, max_flips: int, noise: float,
          trail: np.ndarray, rng: np.random.Generator) -> tuple[int, float]:
-    """WalkSAT: mend broken features one by one; `best` is the world of lowest score. Returns flips and that score.
+    """WalkSAT: repair violated features one by one; `best` becomes the world of lowest score.
+
+    Returns the number of flips, and that score.
 
     Args:
-        trail: room for the moves since `best`, [n, 2]: cheaper to repeat them than to copy the world.
+        trail: room for the moves since `best`, [n, 2]; repeating them is cheaper than copying the world.
     """
     n_trail = len(trail) + 1
     for flip in range(max_flips + 1):
@@ -282,10 +248,10 @@ def walk(g: Ground, s: State, domain: np.ndarray, best: np.ndarray, best_score: 
                 for k in range(n_trail):
                     best[trail[k, 0]] = trail[k, 1]
             n_trail = 0
-        if s.n_broken[0] == 0 or flip == max_flips:
+        if s.n_violated[0] == 0 or flip == max_flips:
             return flip, best_score
-        f = s.broken[int(rng.random() * s.n_broken[0])]
-        v, new = repair(g, s, domain, f, noise, rng)
+        f = s.violated[int(rng.random() * s.n_violated[0])]
+        v, new = repair(g, s, g.domain, f, noise, rng)
         if v < 0:
             continue
         move(g, s, v, new)
@@ -296,8 +262,8 @@ def walk(g: Ground, s: State, domain: np.ndarray, best: np.ndarray, best_score: 
 
 
 @compiled
-def _literal(g: Ground, domain: np.ndarray, v: int, chosen: int) -> int:
-    """1: the literal holds whatever the variable is; 0: it may hold or not; -1: it cannot hold."""
+def literal_truth(g: Ground, domain: np.ndarray, v: int, chosen: int) -> int:
+    """1 if a literal is true for all values in the domain, -1 if for none, 0 otherwise."""
     some, some_not = False, False
     for x in range(g.starts[v + 1] - g.starts[v]):
         if domain[g.starts[v] + x]:
@@ -309,90 +275,8 @@ def _literal(g: Ground, domain: np.ndarray, v: int, chosen: int) -> int:
 
 
 @compiled
-def _restrict(g: Ground, listed: np.ndarray, domain: np.ndarray, old: np.ndarray, v: int, chosen: int, keep: bool,
-              n_open: np.ndarray, stack: np.ndarray, n_stack: int) -> int:
-    """Keep the values inside (or outside) a set; features that have one open literal left go on the stack."""
-    begin, end = g.starts[v], g.starts[v + 1]
-    n = 0
-    for x in range(end - begin):
-        old[x] = domain[begin + x]
-        if g.member[chosen, x] != keep:
-            domain[begin + x] = False
-        n += domain[begin + x]
-    if n == 0:
-        return -1
-    for j in range(g.first[v], g.first[v + 1]):
-        f = g.feature[j]
-        if listed[f] <= 0 or n_open[f] < 0:
-            continue
-        now = _literal(g, domain, v, g.chosen[j])
-        if now == 0:
-            continue
-        if now < 0:
-            n_open[f] = -1
-            continue
-        was_open = False
-        for x in range(end - begin):
-            was_open |= old[x] and not g.member[g.chosen[j], x]
-        if was_open:
-            n_open[f] -= 1
-            if n_open[f] == 0:
-                return -1
-            if n_open[f] == 1:
-                stack[n_stack] = f
-                n_stack += 1
-    return n_stack
-
-
-@compiled
-def propagate(g: Ground, listed: np.ndarray, domain: np.ndarray, n_open: np.ndarray, stack: np.ndarray,
-              old: np.ndarray) -> bool:
-    """Unit propagation: values that the listed features exclude leave the domain; false if nothing is left.
-
-    Args:
-        listed: 1 for features that must not hold, -1 for those that must.
-        n_open: filled with the number of open literals of each feature that must not hold, -1 where one cannot.
-        stack, old: room for all features, and for the values of one variable.
-    """
-    n_stack = 0
-    for f in range(len(listed)):
-        n_open[f] = 0
-        if listed[f] <= 0:
-            continue
-        for j in range(g.begins[f], g.begins[f + 1]):
-            found = _literal(g, domain, g.var[j], g.set[j])
-            if found < 0:
-                n_open[f] = -1
-                break
-            n_open[f] += found == 0
-        if n_open[f] == 0:
-            return False
-        if n_open[f] == 1:
-            stack[n_stack] = f
-            n_stack += 1
-    for f in range(len(listed)):
-        if listed[f] < 0:
-            for j in range(g.begins[f], g.begins[f + 1]):
-                n_stack = _restrict(g, listed, domain, old, g.var[j], g.set[j], True, n_open, stack, n_stack)
-                if n_stack < 0:
-                    return False
-    while n_stack > 0:
-        n_stack -= 1
-        f = stack[n_stack]
-        if n_open[f] != 1:
-            continue
-        for j in range(g.begins[f], g.begins[f + 1]):
-            if _literal(g, domain, g.var[j], g.set[j]) == 0:
-                n_stack = _restrict(g, listed, domain, old, g.var[j], g.set[j], False, n_open, stack, n_stack)
-                break
-        if n_stack < 0:
-            return False
-    return True
-
-
-@compiled
 def find(parent: np.ndarray, v: int) -> int:
-    """The representative of a variable's group, with the way to it made shorter."""
+    """The representative of a variable's group; shortens the path to it."""
     while parent[v] != v:
         parent[v] = parent[parent[v]]
         v = parent[v]

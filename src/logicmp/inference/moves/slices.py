@@ -1,11 +1,11 @@
-"""Rules over the same variables as one table: MC-SAT cuts a slice from the table, and not one from each rule.
+"""Merge rules over the same variables into one table, from which MC-SAT cuts one slice instead of one per rule.
 
-Stage: ground -> **infer**; used by mc-sat.
+Room: inference/moves; used by mc-sat.
 
     -1.2 A(x) ^ B(x)    -0.1 A(x) ^ !B(x)    -2.3 !A(x) ^ B(x)        one table over A(x), B(x), with four cells
 
-Cut one by one, each such rule that is not true now would be kept with its own probability, and together they would
-hold the world where it is. A slice of the table keeps only the cells that are less probable than the slice is high.
+Sliced one by one, each of these rules that is false now would be kept with its own probability, and together they
+would rarely let the world change. A slice of the table excludes only the cells below the height of the slice.
 """
 
 from __future__ import annotations
@@ -17,34 +17,34 @@ import numpy as np
 
 from ...ground.network import Network
 
-# of one table
+# variables and cells of one table
 MAX_SCOPE = 4
 MAX_CELLS = 256
 
 
 @dataclass(frozen=True)
 class Slices:
-    """Cells of tables as features to be appended to those of a network, and which features they replace."""
+    """Cells of tables as features to append to those of a network, and the features that they replace."""
 
     begins: np.ndarray
     var: np.ndarray
     set: np.ndarray
-    # by cell its log-weight; the cells of table k are first[k] to first[k+1]
+    # log-weights by cell; the cells of table k are first[k] to first[k+1]
     value: np.ndarray
     first: np.ndarray
-    # by feature of the network, whether a table speaks for it
+    # by feature of the network, whether a table replaces it
     is_replaced: np.ndarray
 
 
-def build_slices(network: Network, begins: np.ndarray, var: np.ndarray, chosen: np.ndarray, log_weight: np.ndarray,
-                 member: np.ndarray) -> Slices:
-    """Tables for all features that share their variables with others.
+def build_slices(network: Network, begins: np.ndarray, var: np.ndarray, chosen: np.ndarray,
+                 log_weight: np.ndarray) -> Slices:
+    """Build tables for all features that share their variables with others.
 
     Args:
         begins, var, chosen: the features, those of soft evidence among them; within each the variables are sorted.
-        log_weight: by feature, 0 for those that are left as they are.
+        log_weight: by feature, 0 for those that stay as they are.
     """
-    lengths = np.diff(begins)
+    lengths, member = np.diff(begins), network.sets.table()
     features = {n: np.flatnonzero((log_weight != 0) & (lengths == n)) for n in range(1, MAX_SCOPE + 1)}
     scopes, group = _group(network, features, begins, var, log_weight)
     counts = {n: np.zeros(len(scopes[n]), dtype=np.int64) for n in scopes}
@@ -66,7 +66,7 @@ def build_slices(network: Network, begins: np.ndarray, var: np.ndarray, chosen: 
                 at = np.flatnonzero((wide == n) & (place[number % max(1, len(kinds))] >= 0))
                 f = features[length][at]
                 literal = begins[f][:, None] + np.arange(length)
-                # which of the table's variables each literal speaks of
+                # the column of each literal's variable in its table
                 column = (kinds[number[at]][:, None, :] == var[literal][:, :, None]).argmax(2)
                 holds = member[chosen[literal][:, None, :], grid.T[column].transpose(0, 2, 1)].all(2)
                 np.add.at(table, place[number[at]], log_weight[f][:, None] * holds)
@@ -86,8 +86,8 @@ def _group(network: Network, features: dict[int, np.ndarray], begins: np.ndarray
            log_weight: np.ndarray) -> tuple[dict[int, np.ndarray], dict[int, tuple[np.ndarray, np.ndarray]]]:
     """The distinct scopes by length, and for each feature the length and the number of the scope it goes to.
 
-    A feature goes to a wider scope where there is one, of several to that with the strongest rules: `A ^ B` is broken
-    by `!A` and by `A !B`, which belong together, and strong rules that pull A both ways are to be cut at once.
+    A feature goes to a wider scope if there is one, to the one with the strongest rules if there are several: `A ^ B`
+    is violated by `!A` and by `A !B`, which belong together, and opposite strong rules on A must be sliced at once.
     """
     scopes: dict[int, np.ndarray] = {}
     own: dict[int, np.ndarray] = {}
@@ -102,7 +102,7 @@ def _group(network: Network, features: dict[int, np.ndarray], begins: np.ndarray
         best = np.zeros(len(scopes[n]))
         for m in range(n + 1, MAX_SCOPE + 1):
             fits = np.flatnonzero(network.cards[scopes[m]].prod(1) <= MAX_CELLS)
-            # of several, the last one written stays
+            # if there are several, the last one written counts
             fits = fits[np.argsort(strength[m][fits], kind="stable")]
             for columns in itertools.combinations(range(m), n):
                 part = scopes[m][fits][:, list(columns)]

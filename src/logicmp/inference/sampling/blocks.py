@@ -1,76 +1,79 @@
-"""Gibbs sampling: draw every variable given all others, again and again, in several chains.
+"""Blocks of variables that Gibbs sampling draws together, and the joint states of each block.
 
-Stage: ground -> **infer**.  Paper: Eq. 1; Geman and Geman 1984, blocks as in Jensen et al. 1995.
+Room: inference/sampling.  Jensen et al. 1995.
 
-    1.1 Smokes(A) => Smokes(B)         two variables, drawn in turn
-    Smokes(A) <=> Ill(A).              a hard tie: one block, drawn from its joint states 00 and 11
-    mood(A) in {Glad, Sad, Calm}       one variable, drawn from all its values
-
-What is counted are the conditional probabilities, not the draws (Rao-Blackwell), so that few samples do.
+    Smokes(A) <=> Ill(A).              hard: one block with the joint states 00 and 11
+    9 Smokes(A) <=> Ill(A)             strong: one block with all four states
+    1.1 Smokes(A) => Smokes(B)         weak: two variables, drawn in turn
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from ...errors import CostError
+from ...ground.propagate import n_open_literals
 from ..moves.arrays import GroundArrays
 
-# of one block: beyond it the block is too big
+# joint states, and variables joined by strong rules, of one block
 MAX_STATES = 4096
 MAX_MEMBERS = 20
-# partial states looked at for each state that is kept
+# partial states that may be tried for each state that is listed
 NODES_PER_STATE = 64
 
 
-@dataclass(frozen=True)
-class Blocks:
+class Blocks(NamedTuple):
     """Which variables are drawn together, and from which joint states."""
 
     # the variables of block b are var[first[b]] to var[first[b+1]]
     first: np.ndarray
     var: np.ndarray
-    # its joint states are states[state_first[b]] to states[state_first[b+1]], one after the other; none if it is alone
+    # its joint states are states[state_first[b]] to states[state_first[b+1]], one after the other; a lone variable has
+    # none
     state_first: np.ndarray
     states: np.ndarray
-    # places of the values of variables that have no choice
+    # room for the log-weights of one block's states, and for the probabilities of all values
+    score: np.ndarray
+    p: np.ndarray
+    # places of the values of variables with only one possible value
     decided: np.ndarray
     n_joint: int
     largest: int
 
 
 def build_blocks(arrays: GroundArrays, block_weight: float, max_states: int) -> Blocks:
-    """Join what hard rules tie, refuse if that is too big; then join what strong rules tie, where that stays small."""
-    from ..moves import loops
+    """Join the variables that hard rules tie together, then those of strong rules while the blocks stay small.
+
+    Raises an error if hard rules make a block that is too big.
+    """
     from . import gibbs_loops
 
-    network, g, domain = arrays.network, arrays.ground, arrays.domain
+    network, g = arrays.network, arrays.ground
     n_own = network.n_own
-    sizes = np.add.reduceat(domain, network.starts[:-1]) if len(network.cards) else np.zeros(0, dtype=np.int64)
+    sizes = np.add.reduceat(g.domain, network.starts[:-1]) if len(network.cards) else np.zeros(0, dtype=np.int64)
     parent, members = np.arange(n_own), np.ones(n_own, dtype=np.int64)
     log_states = np.log(sizes[:n_own].astype(np.float64))
     source_first, sources = _sources(arrays)
-    is_rule = arrays.is_hard & (network.defines < 0) & (arrays.n_open >= 2)
-    gibbs_loops.join_blocks(g, domain, np.flatnonzero(is_rule), source_first, sources, parent, log_states, members,
+    is_rule = g.is_hard & (network.defines < 0) & (n_open_literals(network, g.domain) >= 2)
+    gibbs_loops.join_blocks(g, np.flatnonzero(is_rule), source_first, sources, parent, log_states, members,
                             np.zeros(n_own, dtype=np.int64), np.inf)
     lister = _Lister(arrays, is_rule, max_states)
     for block in _groups(parent):
         found = lister.states(block)
         if found is None:
             raise lister.too_big(block)
-        root = int(loops.find(parent, int(block[0])))
-        log_states[root] = np.log(max(1, len(found)))
-    strong = np.flatnonzero(np.abs(arrays.log_weight) >= block_weight)
-    strong = strong[np.argsort(-np.abs(arrays.log_weight[strong]), kind="stable")]
-    gibbs_loops.join_blocks(g, domain, strong, source_first, sources, parent, log_states, members,
+        log_states[parent[block[0]]] = np.log(max(1, len(found)))
+    strong = np.flatnonzero(np.abs(g.log_weight) >= block_weight)
+    strong = strong[np.argsort(-np.abs(g.log_weight[strong]), kind="stable")]
+    gibbs_loops.join_blocks(g, strong, source_first, sources, parent, log_states, members,
                             np.zeros(MAX_MEMBERS, dtype=np.int64), np.log(max_states))
     return _collect(arrays, lister, _groups(parent), sizes[:n_own])
 
 
 def _sources(arrays: GroundArrays) -> tuple[np.ndarray, np.ndarray]:
-    """The variables that each quantified part is made of."""
+    """The variables that each quantified part depends on."""
     g, n = arrays.ground, len(arrays.network.cards)
     owner = np.repeat(np.arange(n), np.diff(g.follow_first))
     order = np.argsort(g.follows, kind="stable")
@@ -97,12 +100,12 @@ class _Lister:
         self.depth, self.values = np.full(n, -1, dtype=np.int64), np.zeros(n, dtype=np.int64)
 
     def states(self, block: np.ndarray) -> np.ndarray | None:
-        """[states, variables]; None if they are too many."""
+        """The joint states of a block, [states, variables]; None if there are too many."""
         from . import gibbs_loops
 
         out = np.empty((self.max_states, len(block)), dtype=np.int32)
-        n = gibbs_loops.list_states(self.arrays.ground, self.arrays.domain, self.must_not, block, self.depth,
-                                    self.values, NODES_PER_STATE * self.max_states, out)
+        n = gibbs_loops.list_states(self.arrays.ground, self.must_not, block, self.depth, self.values,
+                                    NODES_PER_STATE * self.max_states, out)
         return None if n < 0 else out[:n].copy()
 
     def too_big(self, block: np.ndarray) -> CostError:
@@ -118,7 +121,7 @@ class _Lister:
 
 
 def _collect(arrays: GroundArrays, lister: _Lister, groups: list[np.ndarray], sizes: np.ndarray) -> Blocks:
-    """Blocks in the order of their first variables, lone variables among them."""
+    """The blocks as arrays: lone variables first, then those with joint states."""
     g, network = arrays.ground, arrays.network
     is_joint = np.zeros(len(sizes), dtype=bool)
     for group in groups:
@@ -135,7 +138,9 @@ def _collect(arrays: GroundArrays, lister: _Lister, groups: list[np.ndarray], si
     lengths = np.concatenate([np.ones(len(alone), dtype=np.int64), np.array([len(b) for b in joint], dtype=np.int64)])
     counts = np.concatenate([np.zeros(len(alone), dtype=np.int64), np.array([t.size for t in tables], dtype=np.int64)])
     decided = np.flatnonzero(np.repeat(sizes < 2, network.cards[: len(sizes)]))
+    largest = max((len(t) for t in tables), default=0)
     return Blocks(
         np.concatenate([[0], np.cumsum(lengths)]), np.concatenate([alone, *joint]).astype(np.int64),
         np.concatenate([[0], np.cumsum(counts)]), np.concatenate([np.zeros(0, dtype=np.int32), *(
-            t.reshape(-1) for t in tables)]), decided, len(groups), max((len(t) for t in tables), default=0))
+            t.reshape(-1) for t in tables)]), np.zeros(max(largest, int(network.cards.max(initial=1)))),
+        np.zeros(len(g.domain)), decided, len(groups), largest)

@@ -1,9 +1,9 @@
-"""Several chains side by side: burn-in, batches, limits, and how far their answers can be trusted.
+"""Run several chains: burn-in, batches, limits, and the estimated error of the answers.
 
-Stage: ground -> **infer**; used by gibbs and mc-sat.  R-hat: Gelman and Rubin 1992, split as in Vehtari et al. 2021.
+Room: inference/sampling; used by gibbs and mc-sat.  R-hat: Gelman and Rubin 1992, split as in Vehtari et al. 2021.
 
     4 chains x 20 batches      the means of the batches differ by chance alone: R-hat near 1
-    two chains in two modes    their means differ more than their batches do: R-hat above 1.05, and a warning
+    two chains in two modes    the chains differ more than the batches within each: R-hat above 1.05, and a warning
 """
 
 from __future__ import annotations
@@ -11,27 +11,28 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from ...errors import LogicMPError
+from ...ground.features import expected_counts, queried_features
 from ...ground.network import Network
 from ...limits import Limits, Progress, need
 from ..answers import odds_of_counts, odds_of_values
 from ..method import Method, Problem, Solution, Status
-from ..moves.arrays import GroundArrays, possible_only
+from ..moves.arrays import GroundArrays
 
 
 @dataclass
 class Sampler(Method):
-    """What the sampling methods have in common.
+    """The options of all sampling methods.
 
     Args:
-        samples: of each chain after its burn-in, at most.
-        error: fewer will do as soon as the standard error of every probability is estimated to be below this.
-        burn_in: samples of each chain that do not count.
-        chains: how many, each from a start of its own.
-        max_flips: of the search for a world that obeys the hard rules, from which a chain starts.
+        samples: limit of the samples of each chain after its burn-in.
+        error: stop earlier, as soon as the estimated standard error of every probability is at most this.
+        burn_in: samples of each chain that are not counted.
+        chains: number of chains, each with its own start.
+        max_flips: limit of the search for a world that satisfies the hard rules, where a chain starts.
     """
 
     samples: int = 100_000
@@ -49,70 +50,69 @@ class Sampler(Method):
         return Chains(self.chains, self.burn_in, self.samples, self.error, self.name, problem.limits, problem.progress)
 
 
-def formula_features(network: Network) -> np.ndarray:
-    """The features of the queried formulas, which follow the rules of the theory."""
-    return np.flatnonzero(network.param >= network.offsets[len(network.world.theory.rules)])
-
-
-def solution_of(arrays: GroundArrays, draws: Draws, watch: np.ndarray) -> Solution:
-    """What the chains counted, as log-odds."""
+def solution_of(arrays: GroundArrays, draws: Draws) -> Solution:
+    """The counts of the chains as log-odds."""
     network = arrays.network
-    expected = network.base.copy()
-    np.subtract.at(expected, network.param[watch], network.share[watch] * draws.watched)
-    p = possible_only(arrays, draws.p)
-    return Solution(odds_of_values(network, p), draws.status, odds_of_counts(network, expected), notes=draws.notes)
+    holds = np.zeros(network.n_features)
+    holds[queried_features(network)] = draws.queried
+    # zero only what evidence and hard rules exclude, not what was too improbable to be seen
+    p = np.where(arrays.ground.domain, np.maximum(draws.p, np.finfo(np.float64).tiny), 0.0)
+    return Solution(odds_of_values(network, p), draws.status,
+                    odds_of_counts(network, expected_counts(network, holds)), notes=draws.notes)
 
 
 BATCHES = 20
 # fewer tell nothing about the error
 MIN_BATCHES = 4
-# steps of a batch at first
+# steps of a batch at first; batches double in size
 FIRST_SIZE = 25
-# seconds between two looks at the clock
+# seconds between two checks of the clock
 CHUNK_SECONDS = 0.1
-# of the time that is left when the chains start
+# the share of the time left at the start that the burn-in may take
 BURN_IN_TIME = 0.25
-# values whose batches are kept; of more, evenly chosen ones
+# values with batch means; if there are more, evenly spaced ones
 MAX_MONITORED = 200_000
 MAX_R_HAT = 1.05
 
 
-@dataclass(frozen=True)
-class Tally:
-    """Sums over steps: of each value's probability, of its square, and of which watched features hold."""
+class Tally(NamedTuple):
+    """Sums over steps: the probability of each value, its square, and how often each watched feature was true."""
 
     total: np.ndarray
     square: np.ndarray
+    watch: np.ndarray
     watched: np.ndarray
 
-    @staticmethod
-    def zeros(n_values: int, n_watched: int) -> Tally:
-        return Tally(np.zeros(n_values), np.zeros(n_values), np.zeros(n_watched))
+
+def new_tally(network: Network) -> Tally:
+    """Zeros, with the features of queried formulas watched."""
+    n_values, watch = int(network.starts[-1]), queried_features(network)
+    return Tally(np.zeros(n_values), np.zeros(n_values), watch, np.zeros(len(watch)))
 
 
 @dataclass(frozen=True)
 class Draws:
-    """What the chains found."""
+    """The result of all chains."""
 
-    # by value, and by watched feature
+    # by value, and by feature of queried formulas
     p: np.ndarray
-    watched: np.ndarray
+    queried: np.ndarray
     r_hat: float
     status: Status
     notes: list[str]
 
 
-# called with a chain, how many steps it is to make, and where to count them
+# called with a chain, the number of steps to make, and where to count them
 Advance = Callable[[int, int, Tally], None]
 
 
 @dataclass
 class Chains:
-    """How many chains, how long, and who is told."""
+    """A run of several chains: their number, length and limits."""
 
     n_chains: int
     burn_in: int
-    # at most; fewer, as soon as the standard error of every value is this small
+    # limit per chain; fewer as soon as the standard error of every value is at most `error`
     samples: int
     error: float
     name: str
@@ -120,28 +120,23 @@ class Chains:
     progress: Progress
 
     def __post_init__(self) -> None:
-        for what, given, least in (("chains", self.n_chains, 1), ("samples", self.samples, 1),
-                                   ("burn_in", self.burn_in, 0)):
-            if given < least:
-                raise LogicMPError(f"{what} must be at least {least}, got {given}")
         self._chunk, self._done = 1, 0
         self._total = self.n_chains * (self.burn_in + self.samples)
 
-    def run(self, advance: Advance, network: Network, n_watched: int) -> Draws:
-        """Burn in, then count until the error is small; all chains in step, so that a run cut short has each of them.
+    def run(self, advance: Advance, network: Network) -> Draws:
+        """Burn in, then count until the error is small; the chains take turns, so that a run cut short has them all.
 
-        Twenty batches are filled; if they still differ too much, each two become one and ten more are filled.
+        Twenty batches are filled; if they still differ too much, pairs are merged and ten more are filled.
         """
-        n_values = int(network.starts[-1])
-        self._burn(advance, Tally.zeros(n_values, n_watched))
+        self._burn(advance, new_tally(network))
         n_burnt, n_steps = self._done, 0
-        tally, batches = Tally.zeros(n_values, n_watched), Batches(network, self.n_chains)
+        tally, batches = new_tally(network), Batches(network, self.n_chains)
         while n_steps < self.n_chains * self.samples:
             if batches.n == BATCHES:
                 if batches.error() <= self.error:
                     break
                 batches.merge()
-            # one step of each chain is the least there can be
+            # every chain makes at least one step
             if self.limits.is_over() and n_steps:
                 break
             made = [self._batch(advance, chain, batches, tally, is_first=not n_steps) for chain in range(self.n_chains)]
@@ -165,7 +160,7 @@ class Chains:
         return Draws(p, tally.watched / n_steps, r_hat, status, notes)
 
     def _burn(self, advance: Advance, scratch: Tally) -> None:
-        """The steps that do not count, in rounds over all chains, for a part of the time at most."""
+        """The burn-in steps of all chains in turn, for at most a share of the time that is left."""
         self._done, limits = 0, self.limits.part(BURN_IN_TIME)
         for size in np.diff(np.linspace(0, self.burn_in, BATCHES + 1).astype(np.int64)).tolist():
             for chain in range(self.n_chains):
@@ -179,7 +174,7 @@ class Chains:
         return n
 
     def _steps(self, advance: Advance, chain: int, n: int, tally: Tally, least: bool = False) -> int:
-        """Make some steps of a chain, as many as the time allows."""
+        """Make up to n steps of a chain, as time allows; returns how many."""
         made = 0
         while made < n and (not self.limits.is_over() or (least and made == 0)):
             now = min(self._chunk, n - made)
@@ -197,7 +192,7 @@ class Chains:
 
 
 class Batches:
-    """The means of equally many steps, by chain: what errors are estimated from."""
+    """Means over equally many steps, by chain, from which errors are estimated."""
 
     def __init__(self, network: Network, n_chains: int):
         self.network = network
@@ -208,13 +203,13 @@ class Batches:
         self.n, self.size = 0, FIRST_SIZE
 
     def merge(self) -> None:
-        """Each two batches become one."""
+        """Merge pairs of batches."""
         half = BATCHES // 2
         self.means[:, :half] = (self.means[:, 0::2] + self.means[:, 1::2]) / 2
         self.n, self.size = half, 2 * self.size
 
     def variance(self) -> np.ndarray:
-        """Of the mean over all batches, by value."""
+        """The variance of the mean over all batches, by value."""
         flat = self.means[:, : self.n].reshape(len(self.means) * self.n, len(self.monitored))
         return np.asarray(flat.var(0, ddof=1, dtype=np.float64) / len(flat))
 
@@ -223,13 +218,13 @@ class Batches:
         return float(np.sqrt(self.variance().max(initial=0)))
 
     def diagnose(self, square: np.ndarray, p: np.ndarray) -> tuple[float, list[str]]:
-        """R-hat and the effective sample size, each for the worst variable; NaN if there are too few batches.
+        """R-hat and the effective sample size of the worst variables as notes; NaN if there are too few batches.
 
         Args:
             square: by value, the mean of the squares of its probabilities.
         """
         if self.n < MIN_BATCHES or not len(self.monitored):
-            return np.nan, ["too few samples to tell how far the chains agree"] if len(self.monitored) else []
+            return np.nan, ["too few samples to compare the chains"] if len(self.monitored) else []
         half = self.n // 2
         parts = self.means[:, :half], self.means[:, self.n - half : self.n]
         halves = np.concatenate([part.mean(1, dtype=np.float64) for part in parts])
@@ -237,17 +232,17 @@ class Batches:
         within = np.maximum(square[self.monitored] - (halves**2).mean(0), 0)
         p, variance, n = p[self.monitored], self.variance(), half * self.size
         with np.errstate(divide="ignore", invalid="ignore"):
-            # below the precision of what is kept there is nothing to compare
+            # differences below the precision of the means say nothing
             r_hat = np.where(between < 1e-12, 1.0, np.sqrt((n - 1) / n + between / within))
             effective = np.where(variance < 1e-16, np.inf, p * (1 - p) / variance)
         worst, fewest = int(r_hat.argmax()), int(effective.argmin())
         if np.isinf(effective[fewest]):
-            return 1.0, ["R-hat 1.000: every batch of every chain gave the same"]
-        part = f", of {len(self.monitored):,} values looked at" if len(self.monitored) == MAX_MONITORED else ""
+            return 1.0, ["R-hat 1.000: all batches of all chains are equal"]
+        part = f", of {len(self.monitored):,} monitored values" if len(self.monitored) == MAX_MONITORED else ""
         notes = [f"R-hat at most {r_hat[worst]:.3f} ({self._name(worst)}), effective samples at least "
                  f"{effective[fewest]:,.0f} ({self._name(fewest)}){part}"]
         if r_hat[worst] > MAX_R_HAT:
-            notes.append(f"warning: the chains do not agree, R-hat is {r_hat[worst]:.3f}: take more samples, or "
+            notes.append(f"warning: the chains do not agree, R-hat is {r_hat[worst]:.3f}: raise samples, or use "
                          "another method")
         return float(r_hat[worst]), notes
 

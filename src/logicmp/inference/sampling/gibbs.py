@@ -1,12 +1,12 @@
-"""Gibbs sampling: draw every variable given all others, again and again, in several chains.
+"""Gibbs sampling: draw every variable given all others, in several chains.
 
-Stage: ground -> **infer**.  Paper: Eq. 1; Geman and Geman 1984, blocks as in Jensen et al. 1995.
+Room: inference/sampling.  Paper: Eq. 1; Geman and Geman 1984, blocks as in Jensen et al. 1995.
 
     1.1 Smokes(A) => Smokes(B)         two variables, drawn in turn
     Smokes(A) <=> Ill(A).              a hard tie: one block, drawn from its joint states 00 and 11
     mood(A) in {Glad, Sad, Calm}       one variable, drawn from all its values
 
-What is counted are the conditional probabilities, not the draws (Rao-Blackwell), so that few samples do.
+Conditional probabilities are counted instead of draws (Rao-Blackwell), so fewer samples are needed.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ import numpy as np
 
 from ..method import Problem, Solution
 from ..moves.arrays import build_arrays
-from ..search.start import obey_hard_rules
+from ..search.start import satisfy_hard_rules
 from .blocks import MAX_STATES, build_blocks
-from .chains import Sampler, Tally, formula_features, solution_of
+from .chains import Sampler, Tally, solution_of
 
 
 @dataclass
 class Gibbs(Sampler):
-    """Blocked Gibbs sampling; variables that hard rules tie together are drawn together, or it refuses.
+    """Blocked Gibbs sampling; raises a CostError if hard rules tie too many variables together.
 
     Args:
-        block_weight: rules with at least this weight tie their variables together as well, where the block stays small.
-        max_states: joint states that a block may have.
+        block_weight: rules with at least this weight also tie their variables together, while the block stays small.
+        max_states: limit of the joint states of a block.
     """
 
     name: ClassVar[str] = "gibbs"
@@ -43,22 +43,18 @@ class Gibbs(Sampler):
 
         arrays = build_arrays(network)
         blocks = build_blocks(arrays, self.block_weight, self.max_states)
-        watch = formula_features(network)
         states, rngs = [], [np.random.default_rng([problem.seed, chain]) for chain in range(self.chains)]
         for chain, rng in enumerate(rngs):
-            states.append(arrays.new_state(arrays.log_weight, arrays.is_hard))
-            obey_hard_rules(arrays, states[-1], rng, self.max_flips, problem.limits, chain)
-        score, room = np.zeros(max(blocks.largest, int(network.cards.max(initial=1)))), np.zeros(len(arrays.domain))
+            states.append(arrays.new_state(arrays.ground.log_weight, arrays.ground.is_hard))
+            satisfy_hard_rules(arrays, states[-1], rng, self.max_flips, problem.limits, chain)
 
         def advance(chain: int, n: int, tally: Tally) -> None:
-            gibbs_loops.sweep(arrays.ground, states[chain], network.potentials, arrays.domain, blocks.first,
-                              blocks.var, blocks.state_first, blocks.states, tally.total, tally.square, watch,
-                              tally.watched, n, score, room, rngs[chain])
+            gibbs_loops.sweep(arrays.ground, states[chain], blocks, network.potentials, tally, n, rngs[chain])
 
-        draws = chains.run(advance, network, len(watch))
-        # a variable without a choice is in no block
-        draws.p[blocks.decided] = arrays.domain[blocks.decided]
-        solution = solution_of(arrays, draws, watch)
+        draws = chains.run(advance, network)
+        # a variable with one possible value is in no block
+        draws.p[blocks.decided] = arrays.ground.domain[blocks.decided]
+        solution = solution_of(arrays, draws)
         if blocks.n_joint:
             solution.notes.append(f"{blocks.n_joint:,} blocks of variables that depend strongly on each other, of up "
                                   f"to {blocks.largest:,} joint states")

@@ -1,35 +1,38 @@
-"""The compiled loops of Gibbs sampling: blocks are joined, their states listed, and drawn one after the other.
+"""The compiled loops of Gibbs sampling: join blocks, list their states, draw them one after the other.
 
-Stage: ground -> **infer**.  Needs numba.
+Room: inference/sampling.  Needs numba.
 
-    a variable of its own      one look at its occurrences gives the log-weight of every value
-    a block                    every state is tried, and its score read off
+    a lone variable            one pass over its occurrences gives the log-weight of every value
+    a block                    every state is tried to get its score
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ..moves.loops import Ground, State, _literal, compiled, find, move
+from ..moves.arrays import Ground, State
+from ..moves.loops import compiled, find, literal_truth, move
+from .blocks import Blocks
+from .chains import Tally
 
 
 @compiled
-def join_blocks(g: Ground, domain: np.ndarray, ties: np.ndarray, source_first: np.ndarray, sources: np.ndarray,
+def join_blocks(g: Ground, ties: np.ndarray, source_first: np.ndarray, sources: np.ndarray,
                 parent: np.ndarray, log_states: np.ndarray, n_members: np.ndarray, roots: np.ndarray,
                 max_log: float) -> None:
     """Put the open variables of each tie into one block, unless it would be too big.
 
     Args:
         ties: features, the most important first.
-        sources: what the quantified part a is made of, sources[source_first[a - n_own]] and on.
-        parent: of the union-find structure; log_states and n_members are kept for its roots.
-        roots: room for as many as a block may have members.
+        sources: the quantified part a depends on sources[source_first[a - n_own]] and on.
+        parent: of the union-find structure; log_states and n_members are valid for its roots.
+        roots: room for the members of the largest block allowed.
     """
     for f in ties:
         n, size, total = 0, 0, 0.0
         for j in range(g.begins[f], g.begins[f + 1]):
             v = g.var[j]
-            if _literal(g, domain, v, g.set[j]) != 0:
+            if literal_truth(g, g.domain, v, g.set[j]) != 0:
                 continue
             low, high = (0, 1) if v < g.n_own else (source_first[v - g.n_own], source_first[v - g.n_own + 1])
             for k in range(low, high):
@@ -52,9 +55,9 @@ def join_blocks(g: Ground, domain: np.ndarray, ties: np.ndarray, source_first: n
 
 
 @compiled
-def list_states(g: Ground, domain: np.ndarray, must_not: np.ndarray, block: np.ndarray, depth: np.ndarray,
+def list_states(g: Ground, must_not: np.ndarray, block: np.ndarray, depth: np.ndarray,
                 values: np.ndarray, max_nodes: int, out: np.ndarray) -> int:
-    """All joint values of a block that break no hard feature inside it, into `out`; -1 if they are too many.
+    """Write all joint values of a block that violate no hard feature inside it to `out`; -1 if there are too many.
 
     Args:
         depth: -1 for every variable; values: room for them.
@@ -69,14 +72,14 @@ def list_states(g: Ground, domain: np.ndarray, must_not: np.ndarray, block: np.n
             values[v], depth[v] = -1, -1
             at -= 1
             continue
-        if not domain[g.starts[v] + values[v]]:
+        if not g.domain[g.starts[v] + values[v]]:
             continue
         depth[v] = at
         n_nodes += 1
         if n_nodes > max_nodes:
             n_found = -1
             break
-        if _is_broken(g, domain, must_not, depth, values, v):
+        if _is_violated(g, must_not, depth, values, v):
             continue
         if at < len(block) - 1:
             at += 1
@@ -93,9 +96,8 @@ def list_states(g: Ground, domain: np.ndarray, must_not: np.ndarray, block: np.n
 
 
 @compiled
-def _is_broken(g: Ground, domain: np.ndarray, must_not: np.ndarray, depth: np.ndarray, values: np.ndarray,
-               v: int) -> bool:
-    """Whether a hard feature of v holds whatever the variables without a value get."""
+def _is_violated(g: Ground, must_not: np.ndarray, depth: np.ndarray, values: np.ndarray, v: int) -> bool:
+    """Whether a hard feature of v is true for all values of the variables that have none yet."""
     for i in range(g.first[v], g.first[v + 1]):
         f = g.feature[i]
         if not must_not[f]:
@@ -106,7 +108,7 @@ def _is_broken(g: Ground, domain: np.ndarray, must_not: np.ndarray, depth: np.nd
             if depth[u] >= 0:
                 holds = g.member[g.set[j], values[u]]
             else:
-                holds = _literal(g, domain, u, g.set[j]) > 0
+                holds = literal_truth(g, g.domain, u, g.set[j]) > 0
             if not holds:
                 break
         if holds:
@@ -115,35 +117,25 @@ def _is_broken(g: Ground, domain: np.ndarray, must_not: np.ndarray, depth: np.nd
 
 
 @compiled
-def sweep(g: Ground, s: State, potentials: np.ndarray, domain: np.ndarray, block_first: np.ndarray,
-          block_var: np.ndarray, state_first: np.ndarray, states: np.ndarray, total: np.ndarray, square: np.ndarray,
-          watch: np.ndarray, watched: np.ndarray, n_sweeps: int, score: np.ndarray, p: np.ndarray,
+def sweep(g: Ground, s: State, b: Blocks, potentials: np.ndarray, tally: Tally, n_sweeps: int,
           rng: np.random.Generator) -> None:
-    """Draw every block in turn, given all others; the conditional probabilities are counted, not the draws.
-
-    Args:
-        block_var: the variables of block b are block_var[block_first[b]] and on.
-        states: those of block b begin at state_first[b], one after the other; a lone variable has none.
-        score, p: room for the states of the largest block, and for all values.
-    """
+    """Draw every block in turn, given all others; the conditional probabilities are counted, not the draws."""
     for _ in range(n_sweeps):
-        for b in range(len(block_first) - 1):
-            first, n = block_first[b], block_first[b + 1] - block_first[b]
-            n_states = (state_first[b + 1] - state_first[b]) // n
+        for k in range(len(b.first) - 1):
+            first, n = b.first[k], b.first[k + 1] - b.first[k]
+            n_states = (b.state_first[k + 1] - b.state_first[k]) // n
             if n_states == 0:
-                v = block_var[first]
-                _draw_one(g, s, potentials, domain, v, score, total, square, rng)
+                _draw_one(g, s, b, potentials, tally, b.var[first], rng)
             else:
-                _draw_block(g, s, potentials, block_var[first : first + n],
-                            states[state_first[b] : state_first[b + 1]].reshape(n_states, n), score, p, total, square,
-                            rng)
-        for k in range(len(watch)):
-            watched[k] += s.n_false[watch[k]] == 0
+                _draw_block(g, s, b, potentials, tally, b.var[first : first + n],
+                            b.states[b.state_first[k] : b.state_first[k + 1]].reshape(n_states, n), rng)
+        for k in range(len(tally.watch)):
+            tally.watched[k] += s.n_false[tally.watch[k]] == 0
 
 
 @compiled
 def _draw(score: np.ndarray, n: int, rng: np.random.Generator) -> int:
-    """Log-weights become probabilities, and one of them is drawn."""
+    """Turn log-weights into probabilities in place, and draw one of them."""
     top = -np.inf
     for k in range(n):
         top = max(top, score[k])
@@ -159,7 +151,7 @@ def _draw(score: np.ndarray, n: int, rng: np.random.Generator) -> int:
         left -= score[k]
         score[k] /= z
     if drawn < 0:
-        # what was left by rounding
+        # rounding left nothing drawn: take the most probable
         drawn = 0
         for k in range(n):
             if score[k] > score[drawn]:
@@ -168,11 +160,11 @@ def _draw(score: np.ndarray, n: int, rng: np.random.Generator) -> int:
 
 
 @compiled
-def _draw_one(g: Ground, s: State, potentials: np.ndarray, domain: np.ndarray, v: int, score: np.ndarray,
-              total: np.ndarray, square: np.ndarray, rng: np.random.Generator) -> None:
-    start, n, old = g.starts[v], g.starts[v + 1] - g.starts[v], s.values[v]
+def _draw_one(g: Ground, s: State, b: Blocks, potentials: np.ndarray, tally: Tally, v: int,
+              rng: np.random.Generator) -> None:
+    start, n, old, score = g.starts[v], g.starts[v + 1] - g.starts[v], s.values[v], b.score
     for x in range(n):
-        score[x] = potentials[start + x] if domain[start + x] else -np.inf
+        score[x] = potentials[start + x] if g.domain[start + x] else -np.inf
     for j in range(g.first[v], g.first[v + 1]):
         f = g.feature[j]
         if s.n_false[f] > 1 or (s.n_false[f] == 1 and g.member[g.chosen[j], old]):
@@ -182,22 +174,23 @@ def _draw_one(g: Ground, s: State, potentials: np.ndarray, domain: np.ndarray, v
                 score[x] += s.weight[f]
     new = _draw(score, n, rng)
     for x in range(n):
-        total[start + x] += score[x]
-        square[start + x] += score[x] * score[x]
+        tally.total[start + x] += score[x]
+        tally.square[start + x] += score[x] * score[x]
     move(g, s, v, new)
 
 
 @compiled
-def _draw_block(g: Ground, s: State, potentials: np.ndarray, block: np.ndarray, states: np.ndarray, score: np.ndarray,
-                p: np.ndarray, total: np.ndarray, square: np.ndarray, rng: np.random.Generator) -> None:
-    # from here, so that rounding does not add up over a run
+def _draw_block(g: Ground, s: State, b: Blocks, potentials: np.ndarray, tally: Tally, block: np.ndarray,
+                states: np.ndarray, rng: np.random.Generator) -> None:
+    score, p = b.score, b.p
+    # from zero, so that rounding errors do not add up over a run
     s.score[0] = 0.0
     for k in range(len(states)):
         unary = 0.0
         for i in range(len(block)):
             move(g, s, block[i], states[k, i])
             unary += potentials[g.starts[block[i]] + states[k, i]]
-        score[k] = unary + s.score[0] if s.n_broken[0] == 0 else -np.inf
+        score[k] = unary + s.score[0] if s.n_violated[0] == 0 else -np.inf
     new = _draw(score, len(states), rng)
     for i in range(len(block)):
         for place in range(g.starts[block[i]], g.starts[block[i] + 1]):
@@ -207,6 +200,6 @@ def _draw_block(g: Ground, s: State, potentials: np.ndarray, block: np.ndarray, 
             p[g.starts[block[i]] + states[k, i]] += score[k]
     for i in range(len(block)):
         for place in range(g.starts[block[i]], g.starts[block[i] + 1]):
-            total[place] += p[place]
-            square[place] += p[place] * p[place]
+            tally.total[place] += p[place]
+            tally.square[place] += p[place] * p[place]
         move(g, s, block[i], states[new, i])

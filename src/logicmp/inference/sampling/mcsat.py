@@ -1,41 +1,37 @@
-"""MC-SAT: slice sampling, in which every step draws a world from those that keep some of the rules obeyed so far.
+"""MC-SAT: slice sampling; each step keeps some of the satisfied rules, and draws a world that satisfies them.
 
-Stage: ground -> **infer**.  Paper: Eq. 1; Poon and Domingos 2006.
+Room: inference/sampling.  Paper: Eq. 1; Poon and Domingos 2006.
 
-    2 Smokes(A) => Cancer(A)      obeyed now: to be kept in the next step with probability 1 - exp(-2)
-    -1 Smokes(A)                  not true now: as !Smokes(A) of weight 1
+    2 Smokes(A) => Cancer(A)      satisfied now: kept in the next step with probability 1 - exp(-2)
+    -1 Smokes(A)                  false now: like !Smokes(A) with weight 1
     Smokes(A) v Smokes(B).        kept in every step
 
-Hard and strong rules, which stop single-variable moves, cost nothing here.
+Hard and strong rules, which block single-variable moves, do not slow it down.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from ..method import Problem, Solution
-from ..moves.arrays import GroundArrays, build_arrays
-from ..search.start import obey_hard_rules
-from .chains import Sampler, Tally, formula_features, solution_of
+from ..moves.arrays import build_arrays
+from ..search.start import satisfy_hard_rules
+from .chains import Sampler, Tally, solution_of
 
-if TYPE_CHECKING:
-    from .mcsat_loops import Room
-
-
-# worlds of a component that are gone through to draw one of them
+# a component with at most this many states is listed
 MAX_STATES = 4096
 
 
 @dataclass
 class MCSat(Sampler):
-    """MC-SAT, with exactly uniform draws for small components of the rules to be kept, and SampleSAT for the others.
+    """MC-SAT, with exactly uniform draws for small components of the kept rules, and SampleSAT for the others.
 
     Args:
-        max_states: a component with at most this many states is listed.
-        max_search_flips: of one run of SampleSAT; after it the component keeps its old world.
+        max_states: a component with at most this many states is listed, and drawn from exactly.
+        max_search_flips: limit of one run of SampleSAT; if it finds no world, the component keeps its old one.
     """
 
     name: ClassVar[str] = "mc-sat"
@@ -49,32 +45,17 @@ class MCSat(Sampler):
         from . import mcsat_loops
 
         arrays = build_arrays(network, unary_features=True, tables=True)
-        watch = formula_features(network)
-        room = _room(arrays)
-        failures = np.zeros(2, dtype=np.int64)
+        work = mcsat_loops.new_workspace(arrays, self.max_states, self.max_search_flips)
         states, rngs = [], [np.random.default_rng([problem.seed, chain]) for chain in range(self.chains)]
         for chain, rng in enumerate(rngs):
-            states.append(arrays.new_state(arrays.is_hard, arrays.is_hard))
-            obey_hard_rules(arrays, states[-1], rng, self.max_flips, problem.limits, chain)
+            states.append(arrays.new_state(arrays.ground.is_hard, arrays.ground.is_hard))
+            satisfy_hard_rules(arrays, states[-1], rng, self.max_flips, problem.limits, chain)
 
         def advance(chain: int, n: int, tally: Tally) -> None:
-            mcsat_loops.sample(arrays.ground, states[chain], room, arrays.domain, arrays.is_hard, arrays.log_weight,
-                               arrays.table_first, arrays.cells, tally.total, tally.square, watch, tally.watched, n,
-                               self.max_states, self.max_search_flips, failures, rngs[chain])
+            mcsat_loops.sample(arrays.ground, states[chain], work, arrays.cells, tally, n, rngs[chain])
 
-        solution = solution_of(arrays, chains.run(advance, network, len(watch)), watch)
-        if failures[1]:
-            solution.notes.append(f"SampleSAT drew {failures[1]:,} large components and found no world in "
-                                  f"{failures[0]:,} of them, which kept their old one")
+        solution = solution_of(arrays, chains.run(advance, network))
+        if work.failures[1]:
+            solution.notes.append(f"SampleSAT drew {work.failures[1]:,} large components and found no world in "
+                                  f"{work.failures[0]:,} of them, which kept their old one")
         return solution
-
-
-def _room(arrays: GroundArrays) -> Room:
-    from .mcsat_loops import Room
-
-    n, n_own, n_features = len(arrays.network.cards), arrays.network.n_own, arrays.n_features
-    card = int(arrays.network.cards.max(initial=1))
-    return Room(arrays.domain.copy(), np.zeros(n_features, dtype=np.int32), np.zeros(n_features + 1, dtype=np.int32),
-                np.zeros(card, dtype=bool), np.zeros(n, dtype=np.int32), np.full(n, -1, dtype=np.int32),
-                np.full(n, -1, dtype=np.int32), np.zeros(n_own, dtype=np.int32), np.zeros(n_own, dtype=np.int32),
-                np.zeros(len(arrays.domain), dtype=np.int64))

@@ -1,12 +1,10 @@
-"""The most probable world as a MaxSAT problem and as an integer program, for solvers that prove what they find.
+"""The most probable world by an integer program, with a proof that it is the best.
 
-Stage: ground -> **infer**; used by map, and by the samplers where hard rules are difficult.
+Room: inference/search; used by map and decode.
 
     a variable with values a, b, c       one proposition for each, exactly one of which is true
-    2 Smokes(A) => Cancer(A)             MaxSAT: the soft clause !s v c, of weight 2
-                                         ILP: minimize 2 y, where  y >= s + (1 - c) - 1
-
-A rule with a negative weight is better false than true: y implies each literal of what breaks it, and earns the weight.
+    2 Smokes(A) => Cancer(A)             minimize 2 y, where  y >= s + (1 - c) - 1
+    -2 Smokes(A) => Cancer(A)            minimize -2 y, where  y <= s  and  y <= 1 - c
 """
 
 from __future__ import annotations
@@ -14,12 +12,13 @@ from __future__ import annotations
 import numpy as np
 
 from ...errors import LogicMPError
+from ...ground.propagate import contradiction
 from ...limits import need
-from ..moves.arrays import GroundArrays, contradiction
+from ..moves.arrays import GroundArrays
 
 
 def solve_ilp(arrays: GroundArrays, seconds: float | None) -> tuple[np.ndarray | None, bool]:
-    """The best world by SciPy's HiGHS, and whether that is proven; None if the time was too short to find one.
+    """The best world by SciPy's HiGHS, and whether that is proven; None if it found no world in time.
 
     Args:
         arrays: with soft evidence as features.
@@ -29,19 +28,19 @@ def solve_ilp(arrays: GroundArrays, seconds: float | None) -> tuple[np.ndarray |
     from scipy.sparse import coo_array
 
     g = arrays.ground
-    n_values, n_variables, soft = len(arrays.domain), len(g.starts) - 1, np.flatnonzero(arrays.log_weight)
+    n_values, n_variables, soft = len(g.domain), len(g.starts) - 1, np.flatnonzero(g.log_weight)
     if not n_values:
         return np.zeros(0, dtype=np.int32), True
-    # columns: a proposition for each value, then whether each soft feature holds
+    # columns: a proposition for each value, then one for each soft feature, 1 if it is true
     indicator = np.full(arrays.n_features, -1, dtype=np.int64)
     indicator[soft] = n_values + np.arange(len(soft))
     lengths = np.diff(g.begins)
     owner = np.repeat(np.arange(arrays.n_features), lengths)
     literal, x = np.nonzero(g.member[g.set] & (np.arange(g.member.shape[1]) < np.diff(g.starts)[g.var][:, None]))
     column = g.starts[g.var[literal]] + x
-    wants = arrays.log_weight > 0
-    # rows: one value each; sum of literals - y <= length - 1 for what is to be avoided; y <= literal for the others
-    avoided = np.flatnonzero(arrays.is_hard | (arrays.log_weight < 0))
+    wants = g.log_weight > 0
+    # rows: one value each; sum of literals - y <= length - 1 for features to avoid; y <= literal for those to reach
+    avoided = np.flatnonzero(g.is_hard | (g.log_weight < 0))
     row_of = np.full(arrays.n_features, -1, dtype=np.int64)
     row_of[avoided] = n_variables + np.arange(len(avoided))
     first = n_variables + len(avoided)
@@ -60,9 +59,9 @@ def solve_ilp(arrays: GroundArrays, seconds: float | None) -> tuple[np.ndarray |
     n_rows, n_columns = first + len(wanted), n_values + len(soft)
     upper = np.concatenate([np.ones(n_variables), lengths[avoided] - 1.0, np.zeros(len(wanted))])
     lower = np.concatenate([np.ones(n_variables), np.full(n_rows - n_variables, -np.inf)])
-    found = milp(np.concatenate([np.zeros(n_values), -arrays.log_weight[soft]]),
+    found = milp(np.concatenate([np.zeros(n_values), -g.log_weight[soft]]),
                  integrality=np.concatenate([np.ones(n_values), np.zeros(len(soft))]),
-                 bounds=Bounds(0, np.concatenate([arrays.domain.astype(np.float64), np.ones(len(soft))])),
+                 bounds=Bounds(0, np.concatenate([g.domain.astype(np.float64), np.ones(len(soft))])),
                  constraints=LinearConstraint(coo_array((entries, (rows, columns)), (n_rows, n_columns)).tocsr(), lower,
                                               upper),
                  options={"mip_rel_gap": 0.0} | ({} if seconds is None else {"time_limit": max(seconds, 0.01)}))

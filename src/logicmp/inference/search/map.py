@@ -1,9 +1,9 @@
 """The most probable world: MaxWalkSAT, exact MaxSAT, or an integer program.
 
-Stage: ground -> **infer**.  Paper: Eq. 1, its mode.
+Room: inference/search.  Paper: Eq. 1, its mode.
 
-    infer(rules, facts, "Smokes", method="map")       every atom 0 or 1, the hard rules obeyed, or it says why not
-    best_world(network, solver="ilp").values          the same for one's own network
+    infer(rules, facts, "Smokes", method="map")       every atom 0 or 1; the hard rules are satisfied
+    best_world(network, solver="ilp").values          the same for a network of your own
 """
 
 from __future__ import annotations
@@ -15,41 +15,43 @@ from typing import ClassVar
 import numpy as np
 
 from ...errors import LogicMPError, closest
+from ...ground.features import expected_counts, log_weights, true_features
 from ...ground.network import HARD, Network
-from ...limits import Limits, Progress, need, silent
+from ...ground.propagate import HINT, list_hard_rules
+from ...limits import Limits, Progress, silent
 from ..answers import odds_of_counts, odds_of_values
 from ..method import Method, Problem, Solution, Status
-from ..moves.arrays import GroundArrays, build_arrays, contradiction, one_each
+from ..moves.arrays import GroundArrays, build_arrays
 from .ilp import solve_ilp
 from .maxsat import solve_maxsat
 from .walksat import max_walksat
 
 SOLVERS = ("auto", "walksat", "maxsat", "ilp")
-# auto: beyond so many features it does not try to prove anything, and not for longer than so many seconds
+# auto: an exact solver runs on networks of at most this many features, for at most this many seconds
 MAX_PROVEN = 50_000
 PROOF_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
 class Best:
-    """The best world that was found."""
+    """The best world that a solver found."""
 
     # by variable
     values: np.ndarray
     solver: str
     # OPTIMAL if it is proven that no world is better
     status: Status
-    # its log-probability but for log Z
+    # its log-probability plus log Z
     score: float
-    # the soft groundings it breaks
-    n_broken: int
+    # groundings of rules with positive weights that it violates
+    n_violated: int
     notes: list[str] = field(default_factory=list)
 
 
 def best_world(network: Network, weights: np.ndarray | None = None, solver: str = "auto", *, seed: int = 0,
                max_flips: int = 10_000_000, restarts: int = 10, noise: float = 0.3, limits: Limits | None = None,
                progress: Progress = silent) -> Best:
-    """The world of highest probability, or the best that was found in time.
+    """The most probable world, or the best one that was found in time.
 
     >>> from logicmp import parse_facts, parse_theory
     >>> from logicmp.ground.build import build_network
@@ -60,7 +62,9 @@ def best_world(network: Network, weights: np.ndarray | None = None, solver: str 
 
     Args:
         weights: instead of the network's own.
-        solver: "walksat", "maxsat" (RC2), "ilp" (HiGHS), or "auto": an exact one for small networks.
+        solver: "walksat" (needs numba), "maxsat" (RC2, needs python-sat), "ilp" (HiGHS, needs SciPy), or "auto": an
+            exact one for at most 60 seconds if the network is small, then MaxWalkSAT. Without numba, "auto" is an exact
+            one for any network; without SciPy and python-sat it is MaxWalkSAT.
         max_flips, restarts, noise: of MaxWalkSAT.
     """
     if solver not in SOLVERS:
@@ -68,24 +72,25 @@ def best_world(network: Network, weights: np.ndarray | None = None, solver: str 
     if restarts < 1 or max_flips < 1:
         name, given = ("restarts", restarts) if restarts < 1 else ("max_flips", max_flips)
         raise LogicMPError(f"{name} must be at least 1, got {given}")
-    need("numba", "sampling", "method 'map'")
     limits = limits or Limits()
     arrays = build_arrays(network, weights, unary_features=True)
     notes: list[str] = []
-    for name in _candidates(solver, arrays):
+    candidates = _candidates(solver, arrays)
+    for name in candidates:
         if name == "walksat":
             walk = max_walksat(arrays, np.random.default_rng(seed), max_flips, restarts, noise, limits, progress)
-            if walk.n_broken_hard:
-                raise contradiction(network, f"MaxWalkSAT found no world that obeys the hard rules in {walk.flips:,} "
-                                    f"flips: the best breaks {walk.n_broken_hard:,} of their groundings")
+            if walk.n_violated_hard:
+                raise LogicMPError(f"MaxWalkSAT found no world that satisfies the hard rules in {walk.flips:,} flips: "
+                                   f"the best violates {walk.n_violated_hard:,} of their groundings; the hard rules "
+                                   f"are:{list_hard_rules(network)}", HINT)
             late = f", stopped after {limits.seconds} s" if walk.is_late else ""
             notes.append(f"MaxWalkSAT: {walk.flips:,} flips in {walk.seconds:.2g} s{late}")
             # a world that violates nothing is the best
-            status = Status.OPTIMAL if walk.n_broken == 0 else Status.TIME if walk.is_late else Status.ITERATIONS
+            status = Status.OPTIMAL if walk.n_violated == 0 else Status.TIME if walk.is_late else Status.ITERATIONS
             return _best(arrays, weights, walk.values, name, status, notes)
         progress(name, 0, 1)
         left = limits.left()
-        if solver == "auto":
+        if len(candidates) > 1:
             left = PROOF_SECONDS if left is None else min(left, PROOF_SECONDS)
         values, is_proven = (solve_ilp if name == "ilp" else solve_maxsat)(arrays, left)
         progress(name, 1, 1)
@@ -96,40 +101,30 @@ def best_world(network: Network, weights: np.ndarray | None = None, solver: str 
 
 
 def _candidates(solver: str, arrays: GroundArrays) -> list[str]:
+    """The solvers to try in turn; without numba, "auto" is an exact solver whatever the size."""
     if solver != "auto":
         return [solver]
-    has = {name: importlib.util.find_spec(module) is not None for name, module in (
-        ("ilp", "scipy"), ("maxsat", "pysat"))}
+    has = {name: importlib.util.find_spec(module) is not None
+           for name, module in (("ilp", "scipy"), ("maxsat", "pysat"), ("walksat", "numba"))}
     exact = next((name for name in ("ilp", "maxsat") if has[name]), None)
-    return [*([exact] if exact and arrays.n_features <= MAX_PROVEN else []), "walksat"]
+    if exact is None or (has["walksat"] and arrays.n_features > MAX_PROVEN):
+        return ["walksat"]
+    return [exact, "walksat"] if has["walksat"] else [exact]
 
 
 def _best(arrays: GroundArrays, weights: np.ndarray | None, values: np.ndarray, solver: str, status: Status,
           notes: list[str]) -> Best:
     network = arrays.network
-    holds = features_holding(network, values)
-    assert not holds[network.param == HARD].any(), f"{solver} gave a world that breaks a hard rule"
+    is_true = true_features(network, values)
+    assert not is_true[network.param == HARD].any(), f"{solver} found a world that violates a hard rule"
     weights = network.weights if weights is None else weights
-    soft = network.param != HARD
-    counts = network.base.copy()
-    np.subtract.at(counts, network.param[soft], network.share[soft] * holds[soft])
-    score = float(weights @ counts + network.potentials[network.starts[:-1] + values].sum())
-    n_broken = int((holds & soft & (np.append(weights, 0.0)[network.param] > 0)).sum())
+    score = float(weights @ expected_counts(network, is_true)
+                  + network.potentials[network.starts[:-1] + values].sum())
+    n_violated = int((is_true & (log_weights(network, weights) < 0)).sum())
     how = "proven to be the best" if status is Status.OPTIMAL else "not proven to be the best"
-    notes = [*notes, f"{solver}: {how}, log-weight {score:.9g}; it violates {n_broken:,} groundings of rules with "
+    notes = [*notes, f"{solver}: {how}, log-weight {score:.9g}; it violates {n_violated:,} groundings of rules with "
              "positive weights, and no hard one"]
-    return Best(values, solver, status, score, n_broken, notes)
-
-
-def features_holding(network: Network, values: np.ndarray) -> np.ndarray:
-    """For each feature whether it holds in a world."""
-    holds = np.ones(network.n_features, dtype=bool)
-    owner = np.repeat(np.arange(network.n_features), np.diff(network.begins))
-    for chosen in np.unique(network.set).tolist():
-        at = np.flatnonzero(network.set == chosen)
-        false = ~np.isin(values[network.var[at]], list(network.sets.members[chosen]))
-        holds[owner[at[false]]] = False
-    return holds
+    return Best(values, solver, status, score, n_violated, notes)
 
 
 @dataclass
@@ -137,10 +132,11 @@ class Map(Method):
     """The most probable world; each answer is 0 or 1.
 
     Args:
-        solver: "walksat", "maxsat" (exact, python-sat), "ilp" (exact, SciPy) or "auto".
+        solver: "walksat", "maxsat" (exact, python-sat), "ilp" (exact, SciPy) or "auto": exact if the network is small
+            or numba is missing, else MaxWalkSAT.
         max_flips: of MaxWalkSAT, all restarts together.
         restarts: of MaxWalkSAT.
-        noise: the share of MaxWalkSAT's moves that are random.
+        noise: share of random moves of MaxWalkSAT, 0 to 1.
     """
 
     name: ClassVar[str] = "map"
@@ -153,10 +149,8 @@ class Map(Method):
         network = problem.network()
         best = best_world(network, solver=self.solver, seed=problem.seed, max_flips=self.max_flips,
                           restarts=self.restarts, noise=self.noise, limits=problem.limits, progress=problem.progress)
-        expected = network.base.copy()
-        soft = network.param != HARD
-        np.subtract.at(expected, network.param[soft],
-                       network.share[soft] * features_holding(network, best.values)[soft])
+        expected = expected_counts(network, true_features(network, best.values))
         formulas = [np.where(odds > 0, np.inf, -np.inf) for odds in odds_of_counts(network, expected)]
-        return Solution(odds_of_values(network, one_each(network, best.values)), best.status, formulas,
-                        notes=best.notes)
+        p = np.zeros(len(network.potentials))
+        p[network.starts[:-1] + best.values] = 1
+        return Solution(odds_of_values(network, p), best.status, formulas, notes=best.notes)

@@ -1,12 +1,10 @@
-"""The most probable world as a MaxSAT problem and as an integer program, for solvers that prove what they find.
+"""The most probable world by MaxSAT, with a proof that it is the best.
 
-Stage: ground -> **infer**; used by map, and by the samplers where hard rules are difficult.
+Room: inference/search; used by map and decode, and by samplers whose hard rules are difficult.
 
     a variable with values a, b, c       one proposition for each, exactly one of which is true
-    2 Smokes(A) => Cancer(A)             MaxSAT: the soft clause !s v c, of weight 2
-                                         ILP: minimize 2 y, where  y >= s + (1 - c) - 1
-
-A rule with a negative weight is better false than true: y implies each literal of what breaks it, and earns the weight.
+    2 Smokes(A) => Cancer(A)             the soft clause !s v c, of weight 2
+    -2 Smokes(A) => Cancer(A)            y => s,  y => !c,  and the soft clause y, of weight 2
 """
 
 from __future__ import annotations
@@ -16,10 +14,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ...ground.propagate import contradiction
 from ...limits import need
-from ..moves.arrays import GroundArrays, contradiction
+from ..moves.arrays import GroundArrays
 
-# MaxSAT counts in whole numbers: the largest weight is this many
+# MaxSAT needs integer weights: the largest weight becomes this
 SCALE = 10**9
 
 
@@ -31,18 +30,18 @@ class Propositions:
         g = arrays.ground
         self.starts, self.cards = g.starts.tolist(), np.diff(g.starts).tolist()
         # by set: the values inside it, and those outside
-        self.inside = [sorted(members) for members in arrays.network.sets.members]
-        self.outside = [sorted(set(range(card)) - members) for card, members in zip(
-            arrays.network.sets.cards, arrays.network.sets.members, strict=True)]
+        rows = [row[:card] for row, card in zip(g.member, arrays.network.sets.cards, strict=False)]
+        self.inside = [np.flatnonzero(row).tolist() for row in rows]
+        self.outside = [np.flatnonzero(~row).tolist() for row in rows]
         self.n = int(g.starts[-1])
 
     def value(self, v: int, x: int) -> int:
-        """The literal that says that a variable has a value; one proposition is enough for two values."""
+        """The literal that is true if a variable has a value; two values share one proposition."""
         place: int = self.starts[v] + 1
         return place + x if self.cards[v] != 2 else place if x else -place
 
     def clause(self, v: int, chosen: int, inside: bool) -> list[int]:
-        """A variable's value is inside a set, or outside."""
+        """The clause that is true if a variable's value is inside a set, or outside it."""
         return [self.value(v, x) for x in (self.inside if inside else self.outside)[chosen]]
 
     def literals(self, f: int) -> Iterator[tuple[int, int]]:
@@ -50,13 +49,13 @@ class Propositions:
         span = slice(g.begins[f], g.begins[f + 1])
         return zip(g.var[span].tolist(), g.set[span].tolist(), strict=True)
 
-    def not_holding(self, f: int) -> list[int]:
-        """The clause that says that a feature does not hold."""
+    def negated(self, f: int) -> list[int]:
+        """The clause that is true if a feature is false."""
         return [p for v, chosen in self.literals(f) for p in self.clause(v, chosen, inside=False)]
 
     def hard_clauses(self) -> Iterator[list[int]]:
-        """One value for each variable, none that is impossible, and the hard rules."""
-        domain = self.arrays.domain.tolist()
+        """Exactly one value for each variable, no impossible value, and the hard rules."""
+        domain = self.arrays.ground.domain.tolist()
         for v, card in enumerate(self.cards):
             for x in range(card):
                 if not domain[self.starts[v] + x]:
@@ -64,8 +63,8 @@ class Propositions:
             if card != 2:
                 yield [self.value(v, x) for x in range(card)]
                 yield from ([-self.value(v, x), -self.value(v, y)] for x in range(card) for y in range(x))
-        for f in np.flatnonzero(self.arrays.is_hard).tolist():
-            yield self.not_holding(f)
+        for f in np.flatnonzero(self.arrays.ground.is_hard).tolist():
+            yield self.negated(f)
 
     def world(self, model: list[int]) -> np.ndarray:
         """The values of all variables in a model of the clauses."""
@@ -75,7 +74,7 @@ class Propositions:
 
 
 def hard_world(arrays: GroundArrays) -> np.ndarray | None:
-    """A world that obeys the hard rules, by a SAT solver; None if there is none."""
+    """A world that satisfies the hard rules, by a SAT solver; None if there is none."""
     from pysat.solvers import Cadical153
 
     propositions = Propositions(arrays)
@@ -84,7 +83,7 @@ def hard_world(arrays: GroundArrays) -> np.ndarray | None:
 
 
 def solve_maxsat(arrays: GroundArrays, seconds: float | None) -> tuple[np.ndarray | None, bool]:
-    """The best world, proven, by RC2; None if the time was too short.
+    """The best world by RC2, and whether that is proven; None if it found none in time.
 
     Args:
         arrays: with soft evidence as features.
@@ -93,8 +92,8 @@ def solve_maxsat(arrays: GroundArrays, seconds: float | None) -> tuple[np.ndarra
     from pysat.examples.rc2 import RC2Stratified
     from pysat.formula import WCNF
 
-    # RC2 fails where nothing is soft
-    if not arrays.log_weight.any():
+    # RC2 fails without soft clauses
+    if not arrays.ground.log_weight.any():
         found = hard_world(arrays)
         if found is None:
             raise contradiction(arrays.network)
@@ -103,13 +102,13 @@ def solve_maxsat(arrays: GroundArrays, seconds: float | None) -> tuple[np.ndarra
     formula = WCNF()
     for clause in propositions.hard_clauses():
         formula.append(clause)
-    top = float(np.abs(arrays.log_weight).max(initial=0)) or 1.0
+    top = float(np.abs(arrays.ground.log_weight).max(initial=0)) or 1.0
     n = propositions.n
-    for f in np.flatnonzero(arrays.log_weight).tolist():
-        w = float(arrays.log_weight[f])
+    for f in np.flatnonzero(arrays.ground.log_weight).tolist():
+        w = float(arrays.ground.log_weight[f])
         units = max(1, round(abs(w) / top * SCALE))
         if w < 0:
-            formula.append(propositions.not_holding(f), weight=units)
+            formula.append(propositions.negated(f), weight=units)
             continue
         n += 1
         for v, chosen in propositions.literals(f):
@@ -119,7 +118,7 @@ def solve_maxsat(arrays: GroundArrays, seconds: float | None) -> tuple[np.ndarra
         ended, is_late = threading.Event(), threading.Event()
 
         def interrupt() -> None:
-            # again and again: RC2 forgets an interruption that comes between two of its calls, and its own mark of one
+            # repeatedly: RC2 loses an interruption that comes between two of its calls
             ended.wait(seconds)
             while not ended.is_set():
                 is_late.set()

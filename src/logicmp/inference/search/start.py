@@ -1,67 +1,59 @@
-"""A ground network as the arrays that compiled loops run on, and a world in it that obeys the hard rules.
+"""Find a world that satisfies the hard rules, for chains to start from.
 
-Stage: ground -> **infer**.
+Room: inference/search; used by gibbs and mc-sat.
 
-    soft evidence 0.8 S(A)          one more feature, !S(A), with log-weight log 0.2 - log 0.8
-    hard rules                      unit propagation first: what they decide leaves the domains
-    a quantified part               follows what it is made of, by the one feature that decides it
-
-Everything is linear in the size of the network.
+    WalkSAT with restarts      finds one in most cases
+    a SAT solver               otherwise finds one, or proves that there is none
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from ...errors import LogicMPError
+from ...ground.propagate import HINT, contradiction, list_hard_rules
 from ...limits import Limits, need
-from ..moves.arrays import GroundArrays, contradiction
+from ..moves.arrays import GroundArrays, State
 
-if TYPE_CHECKING:
-    from ..moves.loops import State
-
-
-# how often the search for a world that obeys the hard rules begins anew, and its share of random moves
+# restarts of the search, and its share of random moves
 RESTARTS = 10
 NOISE = 0.3
 
 
-def obey_hard_rules(arrays: GroundArrays, state: State, rng: np.random.Generator, max_flips: int, limits: Limits,
+def satisfy_hard_rules(arrays: GroundArrays, state: State, rng: np.random.Generator, max_flips: int, limits: Limits,
                     chain: int) -> None:
-    """Fill a state with a world that obeys the hard rules, found by WalkSAT; raise if there is none.
+    """Fill a state with a world that satisfies the hard rules; raise an error if there is none.
 
     Args:
-        state: its list of broken features must be that of the hard ones.
-        chain: the first starts from all false, the second from all true, so that two modes are not overlooked.
+        state: must list the hard features as violated if true.
+        chain: chain 0 starts from all false, chain 1 from all true, so that they find two modes if there are two.
     """
     from ..moves import loops
 
-    search = arrays.new_state(arrays.is_hard, arrays.is_hard)
+    search = arrays.new_state(arrays.ground.is_hard, arrays.ground.is_hard)
     trail, best = np.zeros((0, 2), dtype=np.int32), np.zeros_like(search.values)
     flips = 0
     for restart in range(RESTARTS):
-        arrays.random_world(search, rng, chain if restart == 0 else 2)
-        flips += loops.walk(arrays.ground, search, arrays.domain, best, -np.inf, max_flips // RESTARTS, NOISE, trail,
-                            rng)[0]
-        if search.n_broken[0] == 0 or limits.is_over():
+        loops.random_world(arrays.ground, search, chain if restart == 0 else 2, rng)
+        flips += loops.walk(arrays.ground, search, best, -np.inf, max_flips // RESTARTS, NOISE, trail, rng)[0]
+        if search.n_violated[0] == 0 or limits.is_over():
             break
-    if search.n_broken[0] > 0:
+    if search.n_violated[0] > 0:
         search.values[:] = _by_sat_solver(arrays, flips)
     state.values[:] = search.values
     loops.refresh(arrays.ground, state)
 
 
 def _by_sat_solver(arrays: GroundArrays, flips: int) -> np.ndarray:
-    """A world that obeys the hard rules, or the proof that there is none."""
+    """A world that satisfies the hard rules, or the proof that there is none."""
     from .maxsat import hard_world
 
     try:
-        need("pysat", "map", "the search")
-    except LogicMPError:
-        raise contradiction(arrays.network, f"found no world that obeys the hard rules in {flips:,} flips (there may "
-                            "be one; with python-sat it would be decided)") from None
+        need("pysat", "map", "the proof")
+    except LogicMPError as cause:
+        raise LogicMPError(f"found no world that satisfies the hard rules in {flips:,} flips (there may be one; "
+                           f"python-sat would decide); the hard rules are:{list_hard_rules(arrays.network)}",
+                           f"{HINT}; or {cause.hint}") from None
     found = hard_world(arrays)
     if found is None:
         raise contradiction(arrays.network)

@@ -1,10 +1,10 @@
-"""MaxWalkSAT: mend broken rules one by one, and remember the best world met on the way.
+"""MaxWalkSAT: repair violated groundings one by one, and remember the best world on the way.
 
-Stage: ground -> **infer**; used by map.  Kautz, Selman and Jiang 1997.
+Room: inference/search; used by map.  Kautz, Selman and Jiang 1997.
 
-    a broken grounding is chosen at random; one of its atoms is changed: any, or the one that costs least
+    choose a violated grounding at random; change one of its atoms: a random one, or the one with the lowest cost
 
-Clauses are features to be avoided (or, for negative weights, to be reached); the loop itself is `loops.walk`.
+The loop itself is `loops.walk`. A rule with a negative weight is violated if its features are false.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import numpy as np
 from ...limits import Limits, Progress, need
 from ..moves.arrays import GroundArrays
 
-# moves between two looks at the clock, at first
+# moves between two checks of the clock at first; doubled until they take about CHUNK_SECONDS
 FIRST_CHUNK = 10_000
 CHUNK_SECONDS = 0.1
-# moves that are repeated rather than a world copied
+# up to this many moves are repeated to reach the best world; after more, the world is copied
 TRAIL = 4096
 
 
@@ -29,9 +29,9 @@ class Walk:
     """The best world of a search."""
 
     values: np.ndarray
-    # features that it breaks, and the hard ones of them
-    n_broken: int
-    n_broken_hard: int
+    # features that it violates, and the hard ones among them
+    n_violated: int
+    n_violated_hard: int
     flips: int
     seconds: float
     is_late: bool
@@ -44,35 +44,35 @@ def max_walksat(arrays: GroundArrays, rng: np.random.Generator, max_flips: int, 
     Args:
         arrays: with soft evidence as features.
         max_flips: of all restarts together.
-        noise: the share of moves that are random.
+        noise: share of random moves, 0 to 1.
     """
     need("numba", "sampling", "MaxWalkSAT")
     from ..moves import loops
 
-    # one hard rule counts more than all soft ones
-    weight = np.where(arrays.is_hard, np.abs(arrays.log_weight).sum() + 1, -arrays.log_weight)
+    # one hard grounding outweighs all soft ones together
+    g = arrays.ground
+    weight = np.where(g.is_hard, np.abs(g.log_weight).sum() + 1, -g.log_weight)
     state = arrays.new_state(weight, np.sign(weight))
     best, best_score = np.zeros_like(state.values), np.inf
     trail = np.zeros((TRAIL, 2), dtype=np.int32)
     done, chunk, start = 0, FIRST_CHUNK, time.monotonic()
     for restart in range(restarts):
-        arrays.random_world(state, rng)
+        loops.random_world(g, state, 2, rng)
         goal = max_flips * (restart + 1) // restarts
         while True:
             before = time.monotonic()
-            flips, best_score = loops.walk(arrays.ground, state, arrays.domain, best, best_score,
-                                           min(chunk, goal - done), noise, trail, rng)
+            flips, best_score = loops.walk(g, state, best, best_score, min(chunk, goal - done), noise, trail, rng)
             done += flips
             if time.monotonic() - before < CHUNK_SECONDS / 2:
                 chunk *= 2
             progress("MaxWalkSAT", done, max_flips)
-            if state.n_broken[0] == 0 or done >= goal or limits.is_over():
+            if state.n_violated[0] == 0 or done >= goal or limits.is_over():
                 break
-        if state.n_broken[0] == 0 or limits.is_over():
+        if state.n_violated[0] == 0 or limits.is_over():
             break
-    # the search remembers moves, not what followed them
+    # the search remembers moves, but not how quantified parts followed them
     state.values[:] = best
-    arrays.follow(state)
-    n_broken_hard = int(arrays.is_hard[state.broken[: state.n_broken[0]]].sum())
-    return Walk(state.values.copy(), int(state.n_broken[0]), n_broken_hard, done, time.monotonic() - start,
+    loops.follow(g, state)
+    n_violated_hard = int(g.is_hard[state.violated[: state.n_violated[0]]].sum())
+    return Walk(state.values.copy(), int(state.n_violated[0]), n_violated_hard, done, time.monotonic() - start,
                 limits.is_over())

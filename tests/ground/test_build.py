@@ -1,0 +1,97 @@
+"""Grounding: which groundings are left, and that together they are the distribution of Eq. 1."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from networks import network_of, score, worlds
+
+from logicmp import CostError, LogicMPError, RuleError, oracle, parse_facts, parse_theory
+from logicmp.execute.inputs import world_from_tensors
+from logicmp.facts.world import build_world
+from logicmp.ground.build import build_network
+from logicmp.testing.random_models import Model, models
+
+
+def one_valued(model: Model) -> float:
+    """Unary potentials of variables that have one value only, which the network does not count."""
+    total = 0.0
+    for predicate in model.theory.predicates:
+        if predicate.functional and all(model.sizes[predicate.types[k]] == 1 for k in predicate.functional) \
+                and not predicate.may_be_none:
+            total += float(model.unary[predicate.name].sum())
+    return total
+
+
+@pytest.mark.parametrize("semantics", ["exact", "alchemy"])
+@settings(max_examples=150, deadline=None)
+@given(model=models(max_ground=7, max_constants=3))
+def test_the_features_sum_to_the_partition_function(semantics: str, model: Model) -> None:
+    try:
+        want = oracle.log_partition(model.theory, model.unary, model.evidence, model.sizes, semantics)
+    except LogicMPError:
+        # no world satisfies the hard rules and the evidence
+        want = -np.inf
+    try:
+        found = build_network(world_from_tensors(model.theory, model.unary, model.evidence), semantics=semantics)
+    except RuleError as error:
+        assert error.message.startswith("the evidence violates this hard rule")
+        assert want == -np.inf
+        return
+    # quantified parts may have variables of their own, and then there are too many worlds to walk through here
+    assume(len(found.cards) <= 12)
+    got = np.logaddexp.reduce([score(found, values) for values in worlds(found)]) + one_valued(model)
+    assert got == pytest.approx(want, rel=1e-9, abs=1e-9)
+
+
+def test_only_groundings_that_the_evidence_leaves_open_are_kept() -> None:
+    people = ", ".join(f"P{i}" for i in range(1000))
+    found = network_of(f"person = {{{people}}}\nFriends(person, person)\nSmokes(person)\n"
+                    "2 Friends(x, y) ^ Smokes(x) => Smokes(y)",
+                    "Friends(P1, P2)\nFriends(P2, P3)\nFriends(P3, P3)", ("Smokes",))
+    # a million pairs, three facts, one of them a tautology
+    assert found.n_features == 2
+    assert found.base.tolist() == [1_000_000]
+
+
+def test_groundings_that_the_evidence_violates_are_counted_without_a_feature() -> None:
+    found = network_of("p = {A, B}\nS(p)\nT(p)\n1.5 S(x) => T(x)", "S(A)\n!T(A)")
+    assert (found.n_features, found.base.tolist()) == (0, [1])
+
+
+def test_evidence_that_violates_a_hard_rule_is_an_error_with_its_place() -> None:
+    with pytest.raises(RuleError) as caught:
+        network_of("p = {A, B}\nS(p)\nT(p)\nS(x) => T(x).", "S(B)\n!T(B)")
+    assert str(caught.value) == """\
+the evidence violates this hard rule where x = B
+ --> <text>:4:1
+4 | S(x) => T(x).
+  | ^^^^^^^^^^^^^
+hint: give the rule a weight, or correct the evidence"""
+
+
+def test_too_many_groundings_are_rejected_before_they_are_made() -> None:
+    people = ", ".join(f"P{i}" for i in range(300))
+    with pytest.raises(CostError) as caught:
+        network_of(f"p = {{{people}}}\nF(p, p)\n1 F(x, y) => F(y, x)\n1 F(x, y) ^ F(y, z) => F(x, z)")
+    assert caught.value.message == ("the evidence leaves at least 27,000,000 groundings of this rule open, after "
+                                    "90,000 of those before it (limit 2,000,000)")
+
+
+def test_the_semantics_of_the_paper_has_no_network() -> None:
+    with pytest.raises(LogicMPError, match="treats equal atoms of a grounding as independent"):
+        network_of("p = {A}\nS(p)\n1 S(x)", semantics="paper")
+
+
+def test_a_world_of_tensors_is_the_same_as_one_of_facts() -> None:
+    theory = parse_theory("p = {A, B}\nS(p)\nlives(p, p!)\n1 S(x) ^ lives(x, y) => S(y)")
+    from_facts = build_world(parse_facts("S(A)\n!lives(A, B)\n0.7 lives(B, A)", theory), world="open")
+    nan = float("nan")
+    from_tensors = world_from_tensors(
+        theory, {"lives": torch.tensor([[0.0, 0.0], [np.log(7 / 3), 0.0]])},
+        {"S": torch.tensor([1.0, nan]), "lives": torch.tensor([[nan, 0.0], [nan, nan]])})
+    for name, values in from_facts.values.items():
+        assert values.tolist() == from_tensors.values[name].tolist()
+    assert from_facts.unary["lives"] == pytest.approx(from_tensors.unary["lives"])
