@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from .errors import LogicMPError
 from .execute.dense import DenseExecutor, build_executor
 from .execute.explain import Push, find_atom, push_of_each_rule, strongest
-from .execute.inputs import Inputs, read_inputs
+from .execute.inputs import read_inputs
 from .execute.mean_field import Iteration, Run, Watch, initial_weights
 from .execute.schedule import Schedule
 from .files import load_tensors, save_tensors
@@ -168,8 +168,9 @@ class LogicMP(nn.Module):
                                "export with fixed sizes, or raise max_elements if values were sliced")
         return executor
 
-    def _run(self, inputs: Inputs) -> Run:
+    def _run(self, unary: Logits, evidence: Evidence | None, mask: Mask | None) -> Run:
         weights = self.weights
+        inputs = read_inputs(self.theory, unary, evidence, mask)
         return Run(self.executor(inputs.sizes, tuple(inputs.observed)), inputs, weights, self.options.reduce)
 
     # inference
@@ -194,12 +195,11 @@ class LogicMP(nn.Module):
         Returns:
             A tensor for a tensor, a dict for a dict, of the shapes that came in.
         """
-        inputs = read_inputs(self.theory, unary, evidence, mask)
-        run = self._run(inputs)
+        run = self._run(unary, evidence, mask)
         logits = run.iterate(self.options.schedule)
         if isinstance(unary, Tensor):
             # the predicate that was given comes first
-            return run.output(logits, next(iter(inputs.unary)), unary.shape)
+            return run.output(logits, next(iter(run.inputs.unary)), unary.shape)
         return {name: run.output(logits, name, tensor.shape) for name, tensor in unary.items()}
 
     @overload
@@ -222,35 +222,36 @@ class LogicMP(nn.Module):
             start: logits to start from instead of `unary`, by predicate.
             watch: called with every iteration; the run ends when it returns True.
         """
-        run = self._run(read_inputs(self.theory, unary, evidence, mask))
-        first = None if start is None else read_inputs(self.theory, start, evidence, mask).unary
+        run = self._run(unary, evidence, mask)
+        first = None if start is None else self._run(start, evidence, mask).inputs.unary
         return run.outputs(run.iterate(self.options.schedule, first, watch))
 
     def trace(self, unary: Logits, evidence: Evidence | None = None, mask: Mask | None = None) -> Trace:
         """Like `forward`, but return marginals, bound and expected violations of every iteration."""
-        inputs = read_inputs(self.theory, unary, evidence, mask)
+        run = self._run(unary, evidence, mask)
+        batch = run.inputs.batch
         seen: list[Iteration] = []
-        logits = self._run(inputs).iterate(self.options.schedule, watch=seen.append)
-        shaped = [{name: q.reshape((*inputs.batch, *q.shape[1:])) for name, q in iteration.marginals.items()}
+        logits = run.iterate(self.options.schedule, watch=seen.append)
+        shaped = [{name: q.reshape((*batch, *q.shape[1:])) for name, q in iteration.marginals.items()}
                   for iteration in seen]
         return Trace(shaped, torch.stack([iteration.elbo() for iteration in seen]),
                      torch.stack([iteration.violations() for iteration in seen]),
-                     {name: tensor.reshape((*inputs.batch, *tensor.shape[1:])) for name, tensor in logits.items()})
+                     {name: tensor.reshape((*batch, *tensor.shape[1:])) for name, tensor in logits.items()})
 
     def violations(self, logits: Logits, evidence: Evidence | None = None, mask: Mask | None = None) -> Tensor:
         """The expected number of violated groundings of each rule, [batch..., rules]."""
-        run = self._run(read_inputs(self.theory, logits, evidence, mask))
+        run = self._run(logits, evidence, mask)
         return run.counts(run.marginals()).reshape(*run.inputs.batch, len(self.theory.rules))
 
     def theory_loss(self, logits: Logits, evidence: Evidence | None = None, mask: Mask | None = None) -> Tensor:
         """The weighted expected violations, [batch...]: the paper's SLrelax, a loss for the model below."""
-        run = self._run(read_inputs(self.theory, logits, evidence, mask))
+        run = self._run(logits, evidence, mask)
         return run.counts(run.marginals(), weighted=True).sum(-1).reshape(run.inputs.batch)
 
     def elbo(self, unary: Logits, logits: Logits, evidence: Evidence | None = None, mask: Mask | None = None) -> Tensor:
         """The lower bound of log Z that mean field maximizes, at the marginals given by `logits`, [batch...]."""
-        run = self._run(read_inputs(self.theory, unary, evidence, mask))
-        at = self._run(read_inputs(self.theory, logits, evidence, mask))
+        run = self._run(unary, evidence, mask)
+        at = self._run(logits, evidence, mask)
         return run.elbo(at.marginals()).reshape(run.inputs.batch)
 
     def explain(self, atom: str, unary: Logits, evidence: Evidence | None = None, mask: Mask | None = None,
@@ -260,10 +261,10 @@ class LogicMP(nn.Module):
         The amounts are what the rules add to the atom's log-odds at the marginals where the run ended: `unary` plus
         their sum is the next update. `push.groundings()` lists the groundings with the largest amounts.
         """
-        inputs = read_inputs(self.theory, unary, evidence, mask)
-        found = find_atom(atom, self.theory, inputs.sizes)
         with torch.no_grad():
-            run = self._run(inputs)
+            run = self._run(unary, evidence, mask)
+            inputs = run.inputs
+            found = find_atom(atom, self.theory, inputs.sizes)
             q = run.marginals(run.iterate(self.options.schedule))
             rules = normalize_theory(self.theory, self.options.semantics, inputs.sizes).rules
             amounts = push_of_each_rule(run, q, found, item)

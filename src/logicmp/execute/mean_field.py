@@ -22,7 +22,7 @@ from .inputs import Inputs
 from .marginals import as_given, marginals, one_per_variable, unary_and_entropy
 from .operations import count
 from .receive import subtract
-from .recompute import Recompute, Replay
+from .recompute import Recompute, Replay, Updates
 from .schedule import Schedule
 from .state import Call, Executor, Values, is_tracing
 
@@ -113,7 +113,8 @@ class Run:
                 if before and _has_converged(before, q, schedule.tolerance):
                     break
                 if recompute is not None:
-                    replay = recompute.begin(q, partial(self._remake, replay))
+                    updates = {} if replay is None else replay.take_updates()
+                    replay = recompute.begin(q, partial(self._remake, updates))
                 if self._constants is None or self._constants[0] is not call:
                     self._constants = call, self.executor.constants(call)
                 # without damping nothing needs the old logits: release their memory before the new ones exist
@@ -123,8 +124,10 @@ class Run:
             else:
                 if watch is not None:
                     watch(self._iteration(schedule.iterations, self.marginals(logits, schedule.temperature), logits))
-        if recompute is not None:
+        if recompute is not None and replay is not None:
             recompute.finish()
+            # nothing starts from the last update: the backward pass may release it
+            replay.take_updates()
         return logits
 
     def _iteration(self, number: int, q: dict[str, Tensor], logits: dict[str, Tensor]) -> Iteration:
@@ -141,10 +144,10 @@ class Run:
         is_plain = not schedule.damping and schedule.temperature == 1 and start is None
         return Recompute(self._sources) if needs_grad and is_plain and not is_tracing() else None
 
-    def _remake(self, before: Replay | None, name: str) -> Tensor:
+    def _remake(self, updates: Updates, name: str) -> Tensor:
         """The marginals an iteration started with, from the messages of the iteration before it."""
         logits = self.base[name].detach()
-        for total, weight in () if before is None else before.updates.get(name, ()):
+        for total, weight in updates.get(name, ()):
             logits = subtract(logits, total, weight)
         return marginals(self.inputs, self.theory.predicate[name], logits)
 

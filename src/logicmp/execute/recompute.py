@@ -17,6 +17,8 @@ import torch
 from torch import Tensor
 
 Make = Callable[[], Tensor]
+# by predicate, totals of messages and the weights they were multiplied by
+Updates = dict[str, list[tuple[Tensor, Tensor | None]]]
 
 
 class Box:
@@ -48,7 +50,12 @@ class Replay:
         self._n_kept = 2 * n_predicates
         self._made: dict[object, Tensor] = {}
         # by predicate, the totals and weights that this iteration subtracted: the next one starts from them
-        self.updates: dict[str, list[tuple[Tensor, Tensor | None]]] = {}
+        self.updates: Updates = {}
+
+    def take_updates(self) -> Updates:
+        """Hand the updates to the next iteration, so that they live no longer than its part of the backward pass."""
+        found, self.updates = self.updates, {}
+        return found
 
     def marginals(self, name: str) -> Tensor:
         """The marginals of a predicate, recomputed if they are not at hand."""
