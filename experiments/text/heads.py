@@ -160,7 +160,8 @@ class RuleHead(Head):
 
     def train(self, mode: bool = True) -> RuleHead:
         for layer in (self.layer, self.without_list):
-            layer.options = replace(layer.options, iterations=self.iterations if mode else self.final_iterations)
+            iterations = self.iterations if mode else self.final_iterations
+            layer.options = replace(layer.options, schedule=replace(layer.options.schedule, iterations=iterations))
         return super().train(mode)
 
     def given(self, logits: Tensor, batch: Batch) -> tuple[LogicMP, Tensor, dict[str, Tensor]]:

@@ -26,7 +26,7 @@ from .execute.dense import DenseExecutor, build_executor
 from .execute.explain import Push, find_atom, push_of_each_rule, strongest
 from .execute.inputs import read_inputs
 from .execute.mean_field import Iteration, Run, Watch, initial_weights
-from .execute.schedule import Schedule
+from .execute.schedule import SCHEDULES, Schedule, make_schedule
 from .files import load_tensors, save_tensors
 from .normalize.build import SEMANTICS, normalize_theory
 from .parse.load import parse_theory
@@ -62,9 +62,7 @@ class Trace:
 class Options:
     """Everything a layer is made from besides its rules; saved with it."""
 
-    iterations: int = 5
-    damping: float = 0.0
-    tolerance: float = 0.0
+    schedule: Schedule = SCHEDULES["paper"]
     learn_weights: bool = True
     semantics: str = "exact"
     reduce: str = "sum"
@@ -77,12 +75,6 @@ class Options:
         for name, value, known in (("semantics", self.semantics, SEMANTICS), ("reduce", self.reduce, ("sum", "mean"))):
             if value not in known:
                 raise LogicMPError(f"unknown {name} {value!r}", f"available: {', '.join(known)}")
-        # checks its own values
-        _ = self.schedule
-
-    @property
-    def schedule(self) -> Schedule:
-        return Schedule(self.iterations, self.damping, tolerance=self.tolerance)
 
 
 class LogicMP(nn.Module):
@@ -98,8 +90,8 @@ class LogicMP(nn.Module):
 
     Args:
         theory: rules as text, or a `Theory`. One line without declarations is enough.
-        iterations: mean-field updates per call, at least 0.
-        damping: share of the previous log-odds kept in each update, 0 to below 1.
+        iterations: mean-field updates per call, at least 0; by default those of the schedule (5 for "paper").
+        damping: share of the previous log-odds kept in each update, 0 to below 1; by default that of the schedule.
         tolerance: stop early when no marginal changes by more than this; 0 runs all iterations.
         learn_weights: whether the weights of soft rules are trained.
         semantics: "exact" (counts of true groundings), "paper" (Eq. 4-5 as printed) or "alchemy" (a formula's weight
@@ -111,15 +103,19 @@ class LogicMP(nn.Module):
             made, and a rule that costs too much fails there.
         max_elements: largest tensor that a plan may create; larger ones are sliced, or the rule is rejected.
         dtype: of the weights; torch's default dtype by default.
+        schedule: "paper" (Algorithm 1), "adaptive" (weak pushes first: finds clusters and orders that "paper" loses),
+            "cold", or a `Schedule` of your own.
     """
 
-    def __init__(self, theory: Theory | str, iterations: int = 5, damping: float = 0.0, tolerance: float = 0.0,
+    def __init__(self, theory: Theory | str, iterations: int | None = None, damping: float | None = None,
+                 tolerance: float | None = None,
                  learn_weights: bool = True, semantics: str = "exact", reduce: str = "sum", hard_weight: float = 10.0,
                  positive_weights: bool = False, sizes: Mapping[str, int] | None = None,
-                 max_elements: int = MAX_ELEMENTS, dtype: torch.dtype | None = None):
+                 max_elements: int = MAX_ELEMENTS, dtype: torch.dtype | None = None,
+                 schedule: str | Schedule = "paper"):
         super().__init__()
-        self.options = Options(iterations, damping, tolerance, learn_weights, semantics, reduce, hard_weight,
-                               positive_weights, dict(sizes or {}), max_elements)
+        self.options = Options(make_schedule(schedule, iterations, damping, tolerance), learn_weights, semantics,
+                               reduce, hard_weight, positive_weights, dict(sizes or {}), max_elements)
         # by sizes and observed predicates; a plan serves all sizes near its own, unless it depends on them
         self._executors: dict[Any, DenseExecutor] = {}
         self._register()
@@ -299,7 +295,11 @@ class LogicMP(nn.Module):
         if "theory" not in metadata:
             raise LogicMPError(f"{str(path)!r} is not a saved layer: it contains no theory")
         try:
-            layer = LogicMP(metadata["theory"], **json.loads(metadata["options"]))
+            options = json.loads(metadata["options"])
+            # files of version 0.1 have iterations, damping and tolerance instead of a schedule
+            if "schedule" in options:
+                options["schedule"] = Schedule(**options["schedule"])
+            layer = LogicMP(metadata["theory"], **options)
         except (KeyError, TypeError, ValueError) as cause:
             raise LogicMPError(f"{str(path)!r} is not a saved layer: {cause}") from None
         expected = {name: list(weight.shape) for name, weight in layer.named_parameters()}
@@ -324,7 +324,7 @@ class LogicMP(nn.Module):
         self._register()
 
     def extra_repr(self) -> str:
-        return f"{len(self.theory.rules)} rules, iterations={self.options.iterations}"
+        return f"{len(self.theory.rules)} rules, {self.options.schedule}"
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]

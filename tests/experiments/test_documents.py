@@ -459,7 +459,7 @@ def test_the_layer_is_the_rule_as_text() -> None:
     model = Model(MiniEncoder(24, 1), METHODS["logicmp"], TINY)
     assert isinstance(model.layer, LogicMP)
     assert str(model.layer.theory.rules[0]).endswith(RULE.replace(",", ", "))
-    assert model.layer.options.iterations == 5
+    assert model.layer.options.schedule.iterations == 5
     assert float(model.layer.weights[0].detach()) == pytest.approx(TINY.weight)
     item = build_item(form_page(0), hashed_vectors)
     model.loss(collate([item])).backward()

@@ -250,4 +250,4 @@ def test_a_layer_does_not_keep_plans_for_ever(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_layer_prints_what_it_is() -> None:
-    assert repr(LogicMP("C(a,b) ^ C(b,c) => C(a,c)")).startswith("LogicMP(\n  1 rules, iterations=5")
+    assert repr(LogicMP("C(a,b) ^ C(b,c) => C(a,c)")).startswith("LogicMP(\n  1 rules, Schedule(iterations=5)")

@@ -93,6 +93,23 @@ def unary_and_entropy(inputs: Inputs, predicate: Predicate, unary: Tensor, q: Te
     return total
 
 
+def squares_of_latent(inputs: Inputs, predicate: Predicate, tensor: Tensor) -> tuple[Tensor, Tensor]:
+    """The sum of squares over the atoms of a predicate that exist and are not observed, and their number, [batch].
+
+    The logits of a categorical variable count from their mean, because only differences matter.
+    """
+    counted = torch.ones_like(tensor)
+    evidence, exists = inputs.evidence.get(predicate.name), _exists(inputs, predicate)
+    if evidence is not None:
+        counted = counted * evidence.isnan()
+    if exists is not None:
+        counted = counted * (exists if predicate.labels is None else exists.unsqueeze(-1))
+    if predicate.is_categorical:
+        dims = _value_dims(predicate)
+        tensor = tensor - (tensor * counted).sum(dims, keepdim=True) / counted.sum(dims, keepdim=True).clamp_min(1)
+    return (tensor.square() * counted).unsqueeze(-1).flatten(1).sum(1), counted.unsqueeze(-1).flatten(1).sum(1)
+
+
 def _value_dims(predicate: Predicate) -> tuple[int, ...]:
     """The dimensions, batch first, along which the values of one categorical variable lie."""
     return (-1,) if predicate.labels is not None else tuple(1 + k for k in predicate.functional)

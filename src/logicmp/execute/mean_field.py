@@ -19,7 +19,7 @@ from torch import Tensor
 from ..errors import LogicMPError
 from ..parse.theory import Theory
 from .inputs import Inputs
-from .marginals import as_given, marginals, one_per_variable, unary_and_entropy
+from .marginals import as_given, marginals, one_per_variable, squares_of_latent, unary_and_entropy
 from .operations import count
 from .receive import subtract
 from .recompute import Recompute, Replay, Updates
@@ -94,44 +94,88 @@ class Run:
 
     def iterate(self, schedule: Schedule, start: Mapping[str, Tensor] | None = None,
                 watch: Watch | None = None) -> dict[str, Tensor]:
-        """Algorithm 1: update all marginals at once, `schedule.iterations` times.
+        """Update all marginals at once, `schedule.iterations` times; Algorithm 1 under the schedule "paper".
 
         Args:
             start: logits to start from instead of the unary potentials, with one batch dimension.
             watch: called with every iteration, the last one included; the run ends when it returns True.
         """
         logits = self.base if start is None else self._one_per_variable(start)
-        call = self._scaled(schedule.factor)
+        temperature: Tensor | float = schedule.temperature
         q: dict[str, Tensor] = {}
         recompute = self._recompute(schedule, start)
         replay: Replay | None = None
         with contextlib.nullcontext() if recompute is None else recompute.hooks():
             for number in range(schedule.iterations):
-                before, q = q, self.marginals(logits, schedule.temperature)
-                if watch is not None and watch(self._iteration(number, q, logits)):
-                    break
-                if before and _has_converged(before, q, schedule.tolerance):
-                    break
-                if recompute is not None:
-                    updates = {} if replay is None else replay.take_updates()
-                    replay = recompute.begin(q, partial(self._remake, updates))
-                if self._constants is None or self._constants[0] is not call:
-                    self._constants = call, self.executor.constants(call)
-                # without damping nothing needs the old logits: release their memory before the new ones exist
-                old, logits = (logits if schedule.damping else {}), self.base
-                logits = self.executor.subtract_messages(self.base, q, call, self._constants[1], replay)
-                logits = {name: torch.lerp(x, old[name], schedule.damping) if old else x for name, x in logits.items()}
+                with contextlib.nullcontext() if schedule.carries_gradients(number) else torch.no_grad():
+                    before, q = q, self.marginals(logits, temperature)
+                    if watch is not None and watch(self._iteration(number, logits, q, temperature)):
+                        break
+                    if before and _has_converged(before, q, schedule.tolerance):
+                        break
+                    if recompute is not None:
+                        updates = {} if replay is None else replay.take_updates()
+                        replay = recompute.begin(q, partial(self._remake, updates))
+                    # without damping nothing needs the old logits: release their memory before the new ones exist
+                    old, logits = (logits if schedule.damping else {}), self.base
+                    if schedule.is_plain:
+                        logits = self._subtract(self.base, q, schedule.factor, replay)
+                    else:
+                        messages = self._subtract(self._zeros(), q, 1.0, None)
+                        size = self._size(messages)
+                        if schedule.sharpen is not None and number == 0:
+                            temperature = self._sharpened(schedule, size)
+                        scale = self._scale(schedule, number, size)
+                        logits = {name: torch.addcmul(self.base[name], x, _per_item(scale, x))
+                                  for name, x in messages.items()}
+                    logits = {name: torch.lerp(x, old[name], schedule.damping) if old else x
+                              for name, x in logits.items()}
             else:
                 if watch is not None:
-                    watch(self._iteration(schedule.iterations, self.marginals(logits, schedule.temperature), logits))
+                    watch(self._iteration(schedule.iterations, logits, self.marginals(logits), 1.0))
         if recompute is not None and replay is not None:
             recompute.finish()
             # nothing starts from the last update: the backward pass may release it
             replay.take_updates()
         return logits
 
-    def _iteration(self, number: int, q: dict[str, Tensor], logits: dict[str, Tensor]) -> Iteration:
+    def _subtract(self, base: Mapping[str, Tensor], q: Mapping[str, Tensor], factor: float,
+                  replay: Replay | None) -> dict[str, Tensor]:
+        call = self._scaled(factor)
+        if self._constants is None or self._constants[0] is not call:
+            self._constants = call, self.executor.constants(call)
+        return self.executor.subtract_messages(base, q, call, self._constants[1], replay)
+
+    def _zeros(self) -> dict[str, Tensor]:
+        return {name: torch.zeros_like(x) for name, x in self.base.items()}
+
+    # the size of messages, for schedules that depend on it
+
+    def _size(self, tensors: Mapping[str, Tensor]) -> Tensor:
+        """The root mean square over the unobserved atoms of each item that exist, [batch]; without gradient."""
+        total = count = self.inputs.like.new_zeros(self.inputs.like.shape[0])
+        for name, tensor in tensors.items():
+            squares, atoms = squares_of_latent(self.inputs, self.theory.predicate[name], tensor.detach())
+            total, count = total + squares, count + atoms
+        return (total / count.clamp_min(1)).sqrt()
+
+    def _sharpened(self, schedule: Schedule, size: Tensor) -> Tensor:
+        assert schedule.sharpen is not None
+        floor = 0.1 * self._size(self.base).clamp(0.3, 1.0)
+        return torch.minimum(torch.maximum(schedule.sharpen / size.clamp_min(1e-6), floor), torch.ones_like(floor))
+
+    def _scale(self, schedule: Schedule, number: int, size: Tensor) -> Tensor:
+        """What the messages of each item are multiplied by, [batch]: never more than the weights that were given."""
+        factor = schedule.weight_factor(number)
+        limit = schedule.largest_push(number)
+        full = torch.full_like(size, factor)
+        return full if limit is None else torch.minimum(full, limit / size.clamp_min(1e-6))
+
+    def _iteration(self, number: int, logits: dict[str, Tensor], q: dict[str, Tensor],
+                   temperature: Tensor | float) -> Iteration:
         shape = (*self.inputs.batch, len(self.theory.rules))
+        if isinstance(temperature, Tensor) or temperature != 1:
+            q = self.marginals(logits)
         return Iteration(number, q, logits, lambda: self.elbo(q).reshape(self.inputs.batch),
                          lambda: self.counts(q).reshape(shape))
 
@@ -141,7 +185,8 @@ class Run:
     def _recompute(self, schedule: Schedule, start: Mapping[str, Tensor] | None) -> Recompute | None:
         """In training, store less for the backward pass, where logits are unary potentials minus messages alone."""
         needs_grad = torch.is_grad_enabled() and any(t.requires_grad for t in self._sources)
-        is_plain = not schedule.damping and schedule.temperature == 1 and start is None
+        is_plain = (schedule.is_plain and not schedule.damping and schedule.temperature == 1 and start is None
+                    and schedule.gradients is None)
         return Recompute(self._sources) if needs_grad and is_plain and not is_tracing() else None
 
     def _remake(self, updates: Updates, name: str) -> Tensor:
@@ -153,10 +198,17 @@ class Run:
 
     # at given marginals
 
-    def marginals(self, logits: Mapping[str, Tensor] | None = None, temperature: float = 1.0) -> dict[str, Tensor]:
-        """The marginals of logits, by default of the unary potentials: what the model says before any rule."""
-        return {name: marginals(self.inputs, self.theory.predicate[name], x if temperature == 1 else x / temperature)
-                for name, x in (self.base if logits is None else logits).items()}
+    def marginals(self, logits: Mapping[str, Tensor] | None = None,
+                  temperature: Tensor | float = 1.0) -> dict[str, Tensor]:
+        """The marginals of logits, by default of the unary potentials: the predictions before any rule."""
+        found = {}
+        for name, x in (self.base if logits is None else logits).items():
+            if isinstance(temperature, Tensor):
+                x = x / _per_item(temperature, x)
+            elif temperature != 1:
+                x = x / temperature
+            found[name] = marginals(self.inputs, self.theory.predicate[name], x)
+        return found
 
     def counts(self, q: Mapping[str, Tensor], weighted: bool = False) -> Tensor:
         """The expected violations of each rule, [batch, rules]; weighted, times the rule's weight."""
@@ -179,6 +231,11 @@ class Run:
     def outputs(self, logits: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The logits of every predicate that is not observed, with the batch dimensions that were given."""
         return {name: self.output(logits, name, x.shape) for name, x in self.inputs.unary.items()}
+
+
+def _per_item(x: Tensor, like: Tensor) -> Tensor:
+    """One number per item, [batch, 1, ...], as many dimensions as `like` has."""
+    return x.reshape(-1, *[1] * (like.dim() - 1))
 
 
 def largest_change(before: Mapping[str, Tensor], q: Mapping[str, Tensor]) -> float:

@@ -1,0 +1,166 @@
+"""Schedules: what they accept, and the loop under each of them against the same loop written out on the oracle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from logicmp import LogicMP, LogicMPError, Theory, oracle, parse_theory
+from logicmp.execute.schedule import SCHEDULES, Schedule, make_schedule
+
+TRANSITIVITY = "0.9 C(a,b) ^ C(b,c) => C(a,c)"
+THEORIES = {
+    "transitivity": (TRANSITIVITY, {"thing": 4}),
+    "weak": ("0.01 C(a,b) ^ C(b,c) => C(a,c)", {"thing": 3}),
+    "smokers": ("1.4 S(x) ^ F(x,y) => S(y)\n-0.6 S(x)\n0.8 F(x,y) => F(y,x)", {"thing": 3}),
+    "hard": ("S(t)\nT(t)\nS(x) => T(x).\n2 S(x) ^ S(y) => T(y)", {"t": 3}),
+}
+
+
+def random_logits(theory: Theory, sizes: dict[str, int], *batch: int, seed: int = 0) -> dict[str, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    return {p.name: torch.randn(*batch, *p.shape(sizes), generator=generator, dtype=torch.float64)
+            for p in theory.predicates}
+
+
+def rms(tensors: dict[str, Tensor]) -> Tensor:
+    return torch.cat([x.detach().reshape(-1) for x in tensors.values()]).square().mean().sqrt()
+
+
+def written_out(theory: Theory, schedule: Schedule, unary: dict[str, Tensor], weights: list[Tensor],
+                sizes: dict[str, int]) -> dict[str, Tensor]:
+    """The loop of one item, message by message, from the oracle's update without unary potentials."""
+    zeros = {name: torch.zeros_like(x) for name, x in unary.items()}
+    logits, temperature = unary, torch.tensor(schedule.temperature, dtype=torch.float64)
+    floor = 0.1 * rms(unary).clamp(0.3, 1)
+    for t in range(schedule.iterations):
+        if schedule.gradients is not None and t == schedule.iterations - schedule.gradients:
+            logits = {name: x.detach() for name, x in logits.items()}
+        q = {name: torch.sigmoid(x / temperature) for name, x in logits.items()}
+        step = oracle.mean_field_step(theory, zeros, q, sizes=sizes, weights=weights)
+        push = {name: torch.logit(x) for name, x in step.items()}
+        size = rms(push)
+        if schedule.sharpen is not None and t == 0:
+            temperature = torch.minimum(torch.maximum(schedule.sharpen / size, floor), torch.ones_like(floor))
+        scale = torch.tensor(schedule.factor, dtype=torch.float64)
+        if schedule.ramp:
+            scale = scale * min(1.0, (t + 1) / (schedule.ramp * schedule.iterations)) ** 2
+        if schedule.push is not None:
+            first, last = schedule.push
+            limit = first * (last / first) ** min(1.0, t / round(0.85 * schedule.iterations))
+            scale = torch.minimum(scale, limit / size)
+        logits = {name: schedule.damping * logits[name] + (1 - schedule.damping) * (unary[name] + scale * push[name])
+                  for name in unary}
+    return logits
+
+
+@pytest.mark.parametrize("schedule", [*SCHEDULES, Schedule(3, 0.3, 0.5, 2.0, gradients=1)], ids=str)
+@pytest.mark.parametrize("name", THEORIES)
+def test_values_and_gradients_are_those_of_the_loop_written_out(name: str, schedule: str | Schedule) -> None:
+    text, sizes = THEORIES[name]
+    theory, chosen = parse_theory(text), make_schedule(schedule)
+    layer = LogicMP(theory, schedule=schedule, dtype=torch.float64)
+    unary = {key: x.requires_grad_() for key, x in random_logits(theory, sizes).items()}
+    weights = [w.detach().clone().requires_grad_() for w in layer.weights]
+    got, want = layer(unary), written_out(theory, chosen, unary, weights, sizes)
+    seed = random_logits(theory, sizes, seed=1)
+    results = []
+    for out, parameters in ((got, [*unary.values(), *layer.parameters()]), (want, [*unary.values(), *weights])):
+        torch.testing.assert_close(out[next(iter(out))], want[next(iter(out))], rtol=1e-7, atol=1e-9)
+        total = torch.stack([(x * seed[key]).sum() for key, x in out.items()]).sum()
+        results.append(torch.autograd.grad(total, [p for p in parameters if p.requires_grad], materialize_grads=True))
+    trained = [k for k, rule in enumerate(theory.rules) if not rule.is_hard]
+    n = len(unary)
+    for k in range(n):
+        torch.testing.assert_close(results[0][k], results[1][k], rtol=1e-6, atol=1e-8)
+    for k, f in enumerate(trained):
+        torch.testing.assert_close(results[0][n + k], results[1][n + f], rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_items_of_a_batch_and_padding_do_not_change_an_item(schedule: str) -> None:
+    layer = LogicMP(TRANSITIVITY, schedule=schedule, dtype=torch.float64)
+    small, large = torch.randn(3, 3).double(), 4 * torch.randn(5, 5).double()
+    batch = torch.stack([torch.nn.functional.pad(small, (0, 2, 0, 2), value=7.0), large])
+    mask = torch.tensor([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], dtype=torch.bool)
+    got = layer(batch, mask=mask)
+    torch.testing.assert_close(got[0, :3, :3], layer(small))
+    torch.testing.assert_close(got[1], layer(large))
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_observed_atoms_do_not_count_in_the_size_of_messages(schedule: str) -> None:
+    layer = LogicMP("1 S(x) ^ F(x,y) => S(y)", schedule=schedule, dtype=torch.float64)
+    unary = random_logits(layer.theory, {"thing": 4})
+    friends = torch.rand(4, 4) < 0.5
+    as_whole = layer({"S": unary["S"]}, {"F": friends})["S"]
+    one_by_one = layer(unary, {"F": friends.double()})["S"]
+    torch.testing.assert_close(as_whole, one_by_one)
+
+
+def test_adaptive_finds_planted_clusters_that_the_paper_loses() -> None:
+    generator = torch.Generator().manual_seed(7)
+    cluster = torch.randint(6, (48,), generator=generator)
+    truth = cluster[:, None] == cluster
+    noise = torch.randn(48, 48, generator=generator)
+    logits = 2.0 * truth - 1.0 + 1.2 * (noise + noise.T) / 2**0.5
+    off = ~torch.eye(48, dtype=torch.bool)
+
+    def f1(found: Tensor) -> float:
+        true_positives = ((found > 0) & truth & off).sum()
+        return float(2 * true_positives / (((found > 0) & off).sum() + (truth & off).sum()))
+
+    with torch.no_grad():
+        paper, adaptive = (LogicMP("C(a,b) ^ C(b,c) => C(a,c)", schedule=s)(logits) for s in ("paper", "adaptive"))
+    assert f1(paper) < 0.05 < f1(logits)
+    assert f1(adaptive) > f1(logits) + 0.2
+
+
+def test_categorical_and_symmetric_predicates_run_under_every_schedule() -> None:
+    theory = parse_theory("label(token) in {O, B, I}\nsymmetric Same(token, token)\n"
+                          "2 label(i) in {O} => label(i+1) in {O, B}\n1 Same(i,j) ^ label(i) in {B} => label(j) in {B}")
+    unary = random_logits(theory, {"token": 4}, 2)
+    for schedule in SCHEDULES:
+        got = LogicMP(theory, schedule=schedule, dtype=torch.float64)(unary)
+        assert all(x.isfinite().all() for x in got.values())
+        torch.testing.assert_close(got["Same"], got["Same"].mT)
+
+
+def test_a_schedule_survives_saving(tmp_path: Path) -> None:
+    layer = LogicMP(TRANSITIVITY, schedule=Schedule(7, push=(0.1, 3.0), sharpen=0.5))
+    layer.save(tmp_path / "layer.safetensors")
+    assert LogicMP.load(tmp_path / "layer.safetensors").options == layer.options
+
+
+def test_an_adaptive_layer_compiles_to_one_graph() -> None:
+    torch._dynamo.reset()
+    layer = LogicMP(TRANSITIVITY, schedule="adaptive", iterations=4)
+    logits = torch.randn(2, 5, 5)
+    compiled = torch.compile(layer, backend="aot_eager", fullgraph=True)
+    torch.testing.assert_close(compiled(logits), layer(logits), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("options, message", [
+    ({"iterations": -1}, "iterations must be a whole number and at least 0, got -1"),
+    ({"gradients": 1.5}, "gradients must be a whole number and at least 0, got 1.5"),
+    ({"damping": 1}, "damping must be at least 0 and below 1, got 1"),
+    ({"temperature": 0}, "temperature must be above 0 and finite, got 0"),
+    ({"factor": -2}, "factor must be at least 0 and finite, got -2"),
+    ({"ramp": 2}, "ramp must be between 0 and 1, got 2"),
+    ({"sharpen": 0}, "sharpen must be above 0 and finite, got 0"),
+    ({"tolerance": float("nan")}, "tolerance must be at least 0 and finite, got nan"),
+    ({"push": (1.0, 0.0)}, "push must be two numbers above 0, got (1.0, 0.0)\nhint: for example push=(0.2, 5)"),
+])
+def test_a_setting_out_of_range_is_named(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(LogicMPError) as caught:
+        Schedule(**options)
+    assert str(caught.value) == message
+
+
+def test_an_unknown_schedule_gets_a_hint() -> None:
+    with pytest.raises(LogicMPError, match="unknown schedule 'adaptiv'\nhint: did you mean 'adaptive'"):
+        LogicMP(TRANSITIVITY, schedule="adaptiv")
