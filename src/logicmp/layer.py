@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from .errors import LogicMPError
 from .execute.dense import DenseExecutor, build_executor
-from .execute.explain import Push, find_atom, push_of_each_rule, strongest
+from .execute.explain import Push, Report, build_report, find_atom, push_of_each_rule, strongest
 from .execute.inputs import read_inputs
 from .execute.mean_field import Iteration, Run, Watch, initial_weights
 from .execute.schedule import SCHEDULES, Schedule, make_schedule
@@ -55,6 +55,9 @@ class Trace:
     elbo: Tensor
     # [iterations + 1, batch..., rules]
     violations: Tensor
+    # [iterations + 1, batch...]: temperature of the marginals that send messages, root mean square of all pushes so far
+    temperature: Tensor
+    push: Tensor
     logits: dict[str, Tensor]
 
 
@@ -232,6 +235,8 @@ class LogicMP(nn.Module):
                   for iteration in seen]
         return Trace(shaped, torch.stack([iteration.elbo() for iteration in seen]),
                      torch.stack([iteration.violations() for iteration in seen]),
+                     torch.stack([iteration.temperature() for iteration in seen]),
+                     torch.stack([iteration.push() for iteration in seen]),
                      {name: tensor.reshape((*batch, *tensor.shape[1:])) for name, tensor in logits.items()})
 
     def violations(self, logits: Logits, evidence: Evidence | None = None, mask: Mask | None = None) -> Tensor:
@@ -270,6 +275,15 @@ class LogicMP(nn.Module):
                                                              self.theory))
                       for normal, weight, amount in zip(rules, weights, amounts, strict=True)]
         return sorted(pushes, key=lambda push: -abs(push.amount))
+
+    def report(self, unary: Logits, evidence: Evidence | None = None, mask: Mask | None = None) -> Report:
+        """What the rules did to these logits, without labels: violations, pushes, convergence, and what to change.
+
+        Args:
+            unary, evidence, mask: as for `forward`; all items of a batch are reported together.
+        """
+        with torch.no_grad():
+            return build_report(self._run(unary, evidence, mask), self.options.schedule)
 
     # saving
 

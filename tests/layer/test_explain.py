@@ -67,3 +67,43 @@ def test_an_atom_that_is_none_is_refused(atom, message):
     with pytest.raises(LogicMPError) as error:
         LogicMP(SMOKERS).explain(atom, smokers())
     assert str(error.value) == message
+
+
+# reports
+
+
+def test_a_report_tells_a_collapse_and_an_oscillation() -> None:
+    generator = torch.Generator().manual_seed(7)
+    cluster = torch.randint(6, (48,), generator=generator)
+    noise = torch.randn(48, 48, generator=generator)
+    logits = 3.0 * (cluster[:, None] == cluster) - 1.5 + 1.2 * (noise + noise.T) / 2**0.5
+    rule = "C(a,b) ^ C(b,c) => C(a,c)"
+    paper = LogicMP(rule, schedule="paper").report(logits)
+    assert paper.collapsed == ("C",) and paper.status == "oscillating" and paper.change > 0.5
+    assert paper.advice == ("nearly all atoms of C ended on one side: use schedule='adaptive', or smaller weights",
+                            "the run oscillates: raise damping, for example damping=0.5")
+    adaptive = LogicMP(rule, schedule="adaptive").report(logits)
+    assert adaptive.collapsed == ()
+    assert adaptive.rules[0].after < 0.2 * adaptive.rules[0].before
+    assert 0 < adaptive.moved["C"] < paper.moved["C"]
+    assert str(adaptive).splitlines()[0] == " violations before       after     push   rule"
+
+
+def test_a_report_of_a_converged_run_has_no_advice() -> None:
+    layer = LogicMP("1 S(x) => T(x)", schedule="paper", iterations=40, damping=0.5, dtype=torch.float64)
+    unary = {"S": torch.tensor([2.0, -1.0]).double(), "T": torch.tensor([0.1, 0.2]).double()}
+    report = layer.report(unary, evidence={"S": torch.tensor([True, False])})
+    assert (report.status, report.advice, report.moved) == ("converged", (), {"T": 0.0})
+    # violated where S is true and T is not
+    assert report.rules[0].before == pytest.approx(1 - torch.sigmoid(torch.tensor(0.1)).item(), abs=1e-6)
+    assert report.rules[0].after == pytest.approx(1 - torch.sigmoid(torch.tensor(1.1)).item(), abs=1e-6)
+    assert report.rules[0].push == pytest.approx((1 / 2) ** 0.5, abs=1e-6)
+
+
+def test_a_trace_has_temperatures_and_pushes() -> None:
+    layer = LogicMP("C(a,b) ^ C(b,c) => C(a,c)", schedule="adaptive")
+    trace = layer.trace(torch.randn(2, 12, 12, generator=torch.Generator().manual_seed(0)))
+    assert trace.temperature.shape == trace.push.shape == (16, 2)
+    assert (trace.temperature[0] == 1).all() and (trace.temperature[1:] < 1).all()
+    assert (trace.push[0] == 0).all() and (trace.push[-1] > trace.push[1]).all()
+    torch.testing.assert_close(trace.marginals[-1]["C"], trace.logits["C"].sigmoid())

@@ -8,6 +8,7 @@ Room: plan -> **execute** -> layer.  Paper: the grounding message of Eq. 3, one 
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -19,7 +20,9 @@ from torch import Tensor
 from ..errors import LogicMPError, closest
 from ..normalize.cubes import Const, Cube, Differ, Literal, NormalRule, Product, Same, Term
 from ..parse.theory import Theory
-from .mean_field import Run
+from .marginals import is_latent
+from .mean_field import Iteration, Run, largest_change
+from .schedule import Schedule
 
 # groundings of one atom in one product that are looked at one by one
 MAX_GROUNDINGS = 2**24
@@ -178,3 +181,86 @@ def _ranked(cube: Cube, skip: int, at: Mapping[str, int], scale: float, weight: 
 def _name(theory: Theory, type_name: str, index: int) -> str:
     constants = theory.type[type_name].constants
     return constants[index] if index < len(constants) else f"#{index}"
+
+
+# a report of a whole run
+
+# a change of a marginal in the last iteration below this is convergence
+CONVERGED = 0.01
+# a predicate collapses when this share or less of the decisions on one side is left
+COLLAPSED = 0.1
+
+
+@dataclass(frozen=True)
+class RuleReport:
+    """One rule: its expected violations before and after the run, and the size of its push at the end."""
+
+    rule: str
+    before: float
+    after: float
+    # root mean square over the unobserved atoms
+    push: float
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the rules did in a run."""
+
+    rules: tuple[RuleReport, ...]
+    # "converged", "oscillating" or "changing"
+    status: str
+    # the largest change of a marginal in the last iteration
+    change: float
+    # by predicate, the share of decisions (log-odds above or below 0) that changed sides
+    moved: Mapping[str, float]
+    # predicates that lost 90% or more of the decisions on one side
+    collapsed: tuple[str, ...]
+    advice: tuple[str, ...]
+
+    def __str__(self) -> str:
+        lines = [f"{'violations before':>18}{'after':>12}{'push':>9}   rule"]
+        lines += [f"{r.before:18.6g}{r.after:12.6g}{r.push:9.3g}   {r.rule}" for r in self.rules]
+        lines.append(f"{self.status}: a marginal changed by {self.change:.2g} in the last iteration")
+        lines += [f"{name}: {share:.1%} of the decisions changed" for name, share in self.moved.items()]
+        return "\n".join([*lines, *(f"advice: {text}" for text in self.advice)])
+
+
+def build_report(run: Run, schedule: Schedule) -> Report:
+    """Iterate, and compare the start with the end."""
+    seen: list[Iteration] = []
+    logits = run.iterate(schedule, watch=seen.append)
+    before, after = (run.counts(run.marginals(x)).sum(0) for x in (run.base, logits))
+    q = run.marginals(logits)
+    rules = []
+    for f, rule in enumerate(run.theory.rules):
+        call = replace(run.call, weights=[w if k == f else torch.zeros_like(w) for k, w in enumerate(run.call.weights)])
+        zeros = {name: torch.zeros_like(x) for name, x in q.items()}
+        push = run.size(run.executor.subtract_messages(zeros, q, call, run.executor.constants(call))).mean()
+        rules.append(RuleReport(str(rule), float(before[f]), float(after[f]), float(push)))
+    steps = [{name: later.marginals[name] - earlier.marginals[name] for name in later.marginals}
+             for earlier, later in itertools.pairwise(seen[-3:])]
+    change = largest_change(seen[-2].marginals, seen[-1].marginals) if len(seen) > 1 else 0.0
+    turns = len(steps) == 2 and sum(float((steps[0][name] * steps[1][name]).sum()) for name in steps[0]) < 0
+    status = "converged" if change < CONVERGED else "oscillating" if turns else "changing"
+    moved, collapsed = {}, []
+    for name, x in logits.items():
+        latent = is_latent(run.inputs, run.theory.predicate[name], x)
+        one, other = (run.base[name] > 0)[latent], (x > 0)[latent]
+        moved[name] = float((one != other).float().mean()) if len(one) else 0.0
+        kept = [float((other == side).sum() / (one == side).sum().clamp_min(1)) for side in (True, False)
+                if (one == side).any()]
+        if not run.theory.predicate[name].is_categorical and min(kept, default=1.0) <= COLLAPSED:
+            collapsed.append(name)
+    return Report(tuple(rules), status, change, moved, tuple(collapsed), tuple(_advice(rules, status, collapsed)))
+
+
+def _advice(rules: list[RuleReport], status: str, collapsed: list[str]) -> list[str]:
+    found = [f"nearly all atoms of {name} ended on one side: use schedule='adaptive', or smaller weights"
+             for name in collapsed]
+    if status == "oscillating":
+        found.append("the run oscillates: raise damping, for example damping=0.5")
+    if status == "changing":
+        found.append("the run has not converged: raise iterations")
+    found += [f"more violations after than before: {rule.rule}; check that it fits the data" for rule in rules
+              if rule.after > 1.05 * rule.before + 0.5]
+    return found

@@ -93,17 +93,23 @@ def unary_and_entropy(inputs: Inputs, predicate: Predicate, unary: Tensor, q: Te
     return total
 
 
+def is_latent(inputs: Inputs, predicate: Predicate, like: Tensor) -> Tensor:
+    """True for the atoms of a predicate that exist and are not observed, in the shape of `like`."""
+    latent = torch.ones_like(like, dtype=torch.bool)
+    evidence, exists = inputs.evidence.get(predicate.name), _exists(inputs, predicate)
+    if evidence is not None:
+        latent = latent & evidence.isnan()
+    if exists is not None:
+        latent = latent & ((exists if predicate.labels is None else exists.unsqueeze(-1)) > 0)
+    return latent
+
+
 def squares_of_latent(inputs: Inputs, predicate: Predicate, tensor: Tensor) -> tuple[Tensor, Tensor]:
     """The sum of squares over the atoms of a predicate that exist and are not observed, and their number, [batch].
 
     The logits of a categorical variable count from their mean, because only differences matter.
     """
-    counted = torch.ones_like(tensor)
-    evidence, exists = inputs.evidence.get(predicate.name), _exists(inputs, predicate)
-    if evidence is not None:
-        counted = counted * evidence.isnan()
-    if exists is not None:
-        counted = counted * (exists if predicate.labels is None else exists.unsqueeze(-1))
+    counted = is_latent(inputs, predicate, tensor).to(tensor.dtype)
     if predicate.is_categorical:
         dims = _value_dims(predicate)
         tensor = tensor - (tensor * counted).sum(dims, keepdim=True) / counted.sum(dims, keepdim=True).clamp_min(1)

@@ -39,6 +39,9 @@ class Iteration:
     elbo: Callable[[], Tensor]
     # [batch..., rules]
     violations: Callable[[], Tensor]
+    # [batch...]: the temperature of the marginals that send messages, and the root mean square of all pushes so far
+    temperature: Callable[[], Tensor]
+    push: Callable[[], Tensor]
 
 
 def initial_weights(theory: Theory, sizes: Mapping[str, int], hard_weight: float,
@@ -122,7 +125,7 @@ class Run:
                         logits = self._subtract(self.base, q, schedule.factor, replay)
                     else:
                         messages = self._subtract(self._zeros(), q, 1.0, None)
-                        size = self._size(messages)
+                        size = self.size(messages)
                         if schedule.sharpen is not None and number == 0:
                             temperature = self._sharpened(schedule, size)
                         scale = self._scale(schedule, number, size)
@@ -132,7 +135,7 @@ class Run:
                               for name, x in logits.items()}
             else:
                 if watch is not None:
-                    watch(self._iteration(schedule.iterations, logits, self.marginals(logits), 1.0))
+                    watch(self._iteration(schedule.iterations, logits, q, temperature, is_last=True))
         if recompute is not None and replay is not None:
             recompute.finish()
             # nothing starts from the last update: the backward pass may release it
@@ -151,7 +154,7 @@ class Run:
 
     # the size of messages, for schedules that depend on it
 
-    def _size(self, tensors: Mapping[str, Tensor]) -> Tensor:
+    def size(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """The root mean square over the unobserved atoms of each item that exist, [batch]; without gradient."""
         total = count = self.inputs.like.new_zeros(self.inputs.like.shape[0])
         for name, tensor in tensors.items():
@@ -161,7 +164,7 @@ class Run:
 
     def _sharpened(self, schedule: Schedule, size: Tensor) -> Tensor:
         assert schedule.sharpen is not None
-        floor = 0.1 * self._size(self.base).clamp(0.3, 1.0)
+        floor = 0.1 * self.size(self.base).clamp(0.3, 1.0)
         return torch.minimum(torch.maximum(schedule.sharpen / size.clamp_min(1e-6), floor), torch.ones_like(floor))
 
     def _scale(self, schedule: Schedule, number: int, size: Tensor) -> Tensor:
@@ -172,12 +175,15 @@ class Run:
         return full if limit is None else torch.minimum(full, limit / size.clamp_min(1e-6))
 
     def _iteration(self, number: int, logits: dict[str, Tensor], q: dict[str, Tensor],
-                   temperature: Tensor | float) -> Iteration:
+                   temperature: Tensor | float, is_last: bool = False) -> Iteration:
         shape = (*self.inputs.batch, len(self.theory.rules))
-        if isinstance(temperature, Tensor) or temperature != 1:
+        # marginals of the logits as they are, where those that send messages are sharpened or one iteration old
+        if is_last or isinstance(temperature, Tensor) or temperature != 1:
             q = self.marginals(logits)
-        return Iteration(number, q, logits, lambda: self.elbo(q).reshape(self.inputs.batch),
-                         lambda: self.counts(q).reshape(shape))
+        batch, ones = self.inputs.batch, self.call.like.new_ones(self.call.like.shape[0])
+        return Iteration(number, q, logits, lambda: self.elbo(q).reshape(batch), lambda: self.counts(q).reshape(shape),
+                         lambda: (ones * temperature).reshape(batch),
+                         lambda: self.size({name: x - self.base[name] for name, x in logits.items()}).reshape(batch))
 
     def _scaled(self, factor: float) -> Call:
         return self.call if factor == 1 else replace(self.call, weights=[w * factor for w in self.call.weights])
