@@ -49,11 +49,13 @@ _HOME = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'logicmp' has no attribute {name!r}")
-    return getattr(import_module(f".{_HOME[name]}", "logicmp"), name)
+if not TYPE_CHECKING:
+    # hidden from type checkers, so that they report a misspelt name
+    def __getattr__(name: str) -> Any:
+        if name not in _HOME:
+            raise AttributeError(f"module 'logicmp' has no attribute {name!r}")
+        return getattr(import_module(f".{_HOME[name]}", "logicmp"), name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
+    return sorted({*_HOME, *(name for name in globals() if name.startswith("__"))})

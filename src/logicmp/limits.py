@@ -1,4 +1,4 @@
-"""What a run may cost, who is told of its progress, and which optional packages it needs.
+"""Limits on time and groundings, progress callbacks, and checks for optional packages.
 
 Room: errors -> **limits** -> all others.
 

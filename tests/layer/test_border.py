@@ -189,6 +189,15 @@ def test_a_rule_that_costs_too_much_fails_when_the_layer_is_made() -> None:
         LogicMP("t = {A, B, C, D, E, F, G, H, I}\nR(t, t)\nQ(t, t)\n" + rule, max_elements=100)
 
 
+def test_one_tensor_may_have_evidence_for_some_of_its_atoms() -> None:
+    layer = LogicMP(TRANSITIVITY)
+    logits, observed = torch.zeros(3, 3), torch.full((3, 3), float("nan"))
+    observed[0, 1] = 1.0
+    got = layer(logits, evidence={"C": observed})
+    assert torch.equal(got, layer({"C": logits}, evidence={"C": observed})["C"])
+    assert got[0, 1] == 50
+
+
 def test_a_refused_call_leaves_the_layer_usable() -> None:
     layer = LogicMP(TRANSITIVITY)
     want = layer(torch.ones(3, 3))

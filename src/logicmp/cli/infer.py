@@ -50,8 +50,8 @@ def infer(
     results: Annotated[Path | None, typer.Option(
         "-r", "--results", help="Write the answers to this file instead of stdout.")] = None,
     method: Annotated[str, typer.Option(
-        "-m", "--method", help="auto (exact inference where possible, mean field for the rest), exact, mean-field, "
-        f"gibbs, mc-sat, bp, lifted-bp, hl-mrf, map; {METHODS_PAGE}.")] = "auto",
+        "-m", "--method", help="auto (exact inference where possible, bp or mean field for the rest), exact, "
+        f"mean-field, gibbs, mc-sat, bp, lifted-bp, hl-mrf, map; {METHODS_PAGE}.")] = "auto",
     fmt: Annotated[OutputFormat, typer.Option(
         "--format", help="text: one answer per line, 'Pred(A,B) 0.478', as Alchemy writes it.")] = OutputFormat.text,
     semantics: SemanticsOption = Semantics.exact,

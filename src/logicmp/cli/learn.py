@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..learning.minimize import LearningProgress
 
 
-class Method(StrEnum):
+class LearnMethod(StrEnum):
     pseudo_likelihood = "pseudo-likelihood"
     discriminative = "discriminative"
     maximum_likelihood = "maximum-likelihood"
@@ -43,10 +43,10 @@ def learn(
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Write this .mln file.")],
     query: Annotated[str, typer.Option(
         "-ne", "--non-evidence", metavar="P,Q", help="Predict these predicates; all others are evidence.")] = "",
-    method: Annotated[Method, typer.Option(
+    method: Annotated[LearnMethod, typer.Option(
         "-m", "--method", help="pseudo-likelihood: each atom from all others; discriminative: the -ne predicates "
         "from the evidence, by mean field; maximum-likelihood: the same by exact inference, for small models.")
-    ] = Method.pseudo_likelihood,
+    ] = LearnMethod.pseudo_likelihood,
     relearn: Annotated[str, typer.Option(
         metavar="all|LINE,LINE", help="Also learn the weights of the rules on these lines, starting from their "
         "present values.")] = "",

@@ -29,8 +29,8 @@ MAX_GROUNDINGS = 2**24
 
 
 @dataclass(frozen=True)
-class Atom:
-    """One ground atom, by index: of a multi-class predicate also which label."""
+class AtomIndex:
+    """An atom by its indices, with the label if the predicate is multi-class."""
 
     predicate: str
     index: tuple[int, ...]
@@ -41,7 +41,7 @@ class Atom:
         return self.index if self.label is None else (*self.index, self.label)
 
 
-def find_atom(text: str, theory: Theory, sizes: Mapping[str, int]) -> Atom:
+def find_atom(text: str, theory: Theory, sizes: Mapping[str, int]) -> AtomIndex:
     """The atom that `Friends(Anna, Bob)`, `C(3, 7)` or `label(2) = B-PER` names; unnamed entities by their index."""
     found = re.fullmatch(r"\s*([^\W\d][\w'-]*)\s*(?:\((.*)\))?\s*(?:=\s*(\S+)\s*)?", text)
     if found is None:
@@ -65,7 +65,7 @@ def find_atom(text: str, theory: Theory, sizes: Mapping[str, int]) -> Atom:
                                f"name a constant, or an index below {sizes[type_name]}")
     if label is not None and label not in (predicate.labels or ()):
         raise LogicMPError(f"{label!r} is not a label of {name}", closest(label, predicate.labels or (), "label"))
-    return Atom(name, tuple(index), None if label is None else (predicate.labels or ()).index(label))
+    return AtomIndex(name, tuple(index), None if label is None else (predicate.labels or ()).index(label))
 
 
 @dataclass(frozen=True)
@@ -77,14 +77,14 @@ class Push:
     _find: Callable[[int], list[tuple[float, dict[str, str]]]] = field(repr=False, compare=False)
 
     def groundings(self, top: int = 3) -> list[tuple[float, dict[str, str]]]:
-        """The groundings that push most, strongest first, each with its variables; found only when asked for."""
+        """The groundings that push most, strongest first, each with its variables; computed on call."""
         return self._find(top)
 
     def __str__(self) -> str:
         return f"{self.amount:+.3f}   {self.rule}"
 
 
-def push_of_each_rule(run: Run, q: Mapping[str, Tensor], atom: Atom, item: int) -> list[float]:
+def push_of_each_rule(run: Run, q: Mapping[str, Tensor], atom: AtomIndex, item: int) -> list[float]:
     """What each rule alone adds to the log-odds of an atom, at given marginals."""
     weights = [w.detach() for w in run.call.weights]
     amounts = []
@@ -96,7 +96,7 @@ def push_of_each_rule(run: Run, q: Mapping[str, Tensor], atom: Atom, item: int) 
     return amounts
 
 
-def strongest(normal: NormalRule, weight: Tensor, atom: Atom, q: Mapping[str, Tensor], sizes: Mapping[str, int],
+def strongest(normal: NormalRule, weight: Tensor, atom: AtomIndex, q: Mapping[str, Tensor], sizes: Mapping[str, int],
               theory: Theory, top: int) -> list[tuple[float, dict[str, str]]]:
     """The groundings of a rule that push an atom most; a quantified part is not taken apart."""
     found: list[tuple[float, dict[str, str]]] = []
@@ -112,7 +112,7 @@ def strongest(normal: NormalRule, weight: Tensor, atom: Atom, q: Mapping[str, Te
     return found[:top]
 
 
-def _bindings(literal: Literal, atom: Atom, cube: Cube, sizes: Mapping[str, int],
+def _bindings(literal: Literal, atom: AtomIndex, cube: Cube, sizes: Mapping[str, int],
               theory: Theory) -> list[dict[str, int]]:
     """The values of variables under which a literal is the atom."""
     if literal.labels is not None and atom.label not in literal.labels:

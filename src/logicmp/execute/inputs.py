@@ -91,7 +91,10 @@ def read_inputs(theory: Theory, unary: Tensor | Mapping[str, Tensor], evidence: 
 
 
 def _only_predicate(theory: Theory, evidence: Mapping[str, Tensor]) -> str:
+    # float evidence observes some atoms and leaves the others to unary
+    whole = {name for name, x in evidence.items() if isinstance(x, Tensor) and x.dtype == torch.bool}
     latent = [p.name for p in theory.predicates if p.name not in evidence]
+    latent = latent or [p.name for p in theory.predicates if p.name not in whole]
     if len(latent) != 1:
         example = ", ".join(f"{name!r}: ..." for name in latent[:3])
         raise LogicMPError(f"unary is one tensor, but the theory has {len(latent)} predicates without evidence: "

@@ -206,7 +206,7 @@ class Run:
 
     def marginals(self, logits: Mapping[str, Tensor] | None = None,
                   temperature: Tensor | float = 1.0) -> dict[str, Tensor]:
-        """The marginals of logits, by default of the unary potentials: the predictions before any rule."""
+        """The marginals of logits, by default of the unary potentials: the model's own, before any rule."""
         found = {}
         for name, x in (self.base if logits is None else logits).items():
             if isinstance(temperature, Tensor):

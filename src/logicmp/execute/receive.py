@@ -202,7 +202,7 @@ class Receiver:
         return total is not None and not torch.is_grad_enabled() and total.shape == values[self.predicate.name].shape
 
     def _symmetric(self, place: _Place, values: Values, call: Call) -> Tensor:
-        """A message to one variable for both orders: the sum of the messages to either."""
+        """Sum the messages to C(a,b) and C(b,a), which are one variable."""
         read, parts = place.read, place.parts
         if not place.is_off_diagonal:
             part = self._put_back(_sum(parts, len(read.axes), values, call)[0], place, call)

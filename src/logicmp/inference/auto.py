@@ -1,9 +1,10 @@
-"""Exact inference where the ground network is narrow enough, mean field for the rest; the notes report which.
+"""Exact inference where the ground network is narrow enough, an approximation for the rest; the notes report which.
 
 Room: ground, execute -> **inference**.
 
     Smokes(A) - Friends(A,B) - Smokes(B)        narrow: exact inference
-    a hundred people, all friendships open      too wide: mean field
+    ten people, all friendships open            too wide: belief propagation
+    a thousand people                           more messages than fit, or no convergence: mean field
 """
 
 from __future__ import annotations
@@ -16,21 +17,24 @@ import numpy as np
 from ..errors import CostError
 from ..parse.theory import Rule
 from .answers import formula_shape
+from .bp.method import BeliefPropagation
 from .exact.method import MAX_CELLS, Exact, ExactModel, exact_atoms, formula_odds, solve_exact
 from .mean_field import MeanField
-from .method import Problem, Solution
+from .method import Problem, Solution, Status
 
 
 @dataclass
 class Auto(MeanField):
-    """Exact inference on every component of the ground network that is narrow enough, mean field on the rest.
+    """Exact inference on narrow components, belief propagation on the rest if it fits and converges, else mean field.
 
     Args:
         max_cells: table cells that exact inference may use for one component.
+        max_messages: literals of all groundings up to which belief propagation is tried; 0 for mean field only.
     """
 
     name: ClassVar[str] = "auto"
     max_cells: int = MAX_CELLS
+    max_messages: int = 300_000
 
     def solve(self, problem: Problem) -> Solution:
         if problem.semantics == "paper":
@@ -46,7 +50,7 @@ class Auto(MeanField):
         if not model.wide and not any(np.isnan(odds).any() for odds in formulas):
             exact.formulas = formulas
             return exact
-        rest = super().solve(problem)
+        rest, how = self._solve_rest(problem, model)
         is_exact = model.is_exact()
         for name, odds in rest.log_odds.items():
             chosen = exact_atoms(problem.world.theory.predicate[name], model.network.variables[name], is_exact,
@@ -54,9 +58,20 @@ class Auto(MeanField):
             rest.log_odds[name] = np.where(chosen, exact.log_odds[name], odds)
         rest.formulas = [np.where(np.isnan(own), odds, own)
                          for own, odds in zip(formulas, rest.formulas, strict=True)]
-        rest.notes = [*self._notes(model, formulas), *rest.notes]
+        rest.notes = [*self._notes(model, formulas, how), *rest.notes]
         rest.log_partition = exact.log_partition
         return rest
+
+    def _solve_rest(self, problem: Problem, model: ExactModel) -> tuple[Solution, str]:
+        """An approximation of all components, and its name; a trace is one of mean field."""
+        n_messages = len(model.network.var)
+        if self.trace or n_messages > self.max_messages:
+            return super().solve(problem), "mean field"
+        # the other half of the time is for mean field
+        found = BeliefPropagation().solve(replace(problem, limits=problem.limits.part(0.5)))
+        if found.status is Status.CONVERGED:
+            return found, "belief propagation"
+        return super().solve(problem), "mean field"
 
     def _model(self, problem: Problem, *more: Rule) -> ExactModel:
         return ExactModel(Exact().network(problem, *more), self.max_cells)
@@ -71,18 +86,18 @@ class Auto(MeanField):
         is_exact = model.is_exact_weight()[model.network.offsets[-2] :].reshape(unknown.shape)
         return np.where(is_exact, formula_odds(model), unknown)
 
-    def _notes(self, model: ExactModel, formulas: list[np.ndarray]) -> list[str]:
+    def _notes(self, model: ExactModel, formulas: list[np.ndarray], rest: str) -> list[str]:
         notes = []
         if model.wide:
             n_exact, n_wide = (sum(len(s.variables) for s in group) for group in (model.structures, model.wide))
             n_left = int((~model.is_exact()[: model.network.n_own]).sum())
             n_exact += len(model.alone)
             notes.append(f"exact on {n_exact:,} of {n_exact + n_wide:,} components; "
-                         f"mean field on the others, with {n_left:,} unobserved variables, because one of them needs "
+                         f"{rest} on the others, with {n_left:,} unobserved variables, because one of them needs "
                          f"more than {max(s.cells for s in model.wide):,} table cells (limit {self.max_cells:,})")
         n_formulas = sum(bool(np.isnan(odds).any()) for odds in formulas)
         if n_formulas:
-            notes.append(f"mean field for {n_formulas} of {len(formulas)} queried formulas, which connect too many "
+            notes.append(f"{rest} for {n_formulas} of {len(formulas)} queried formulas, which connect too many "
                          "atoms")
         return notes
 

@@ -126,7 +126,7 @@ _KINDS: Mapping[str, Any] = {"int": int, "float": (int, float), "bool": bool, "s
 _WORDS = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "a word"}
 # the ranges of options, whichever method has them
 _RANGES: Mapping[str, tuple[str, Callable[[float], bool]]] = {
-    **dict.fromkeys(("iterations", "tolerance", "burn_in", "error", "max_search_flips", "max_cells"),
+    **dict.fromkeys(("iterations", "tolerance", "burn_in", "error", "max_search_flips", "max_cells", "max_messages"),
                     ("at least 0", lambda x: x >= 0)),
     **dict.fromkeys(("restarts", "chains", "samples", "max_flips", "max_states"),
                     ("at least 1", lambda x: x >= 1)),

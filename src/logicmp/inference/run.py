@@ -58,7 +58,7 @@ def infer(theory: Theory | str, evidence: Evidence | str | None = None, query: s
         theory: rules, as a `Theory` or as text.
         evidence: facts, as `Evidence` read for this theory or as text.
         query: predicates, atoms or formulas; by default every predicate that is not closed.
-        method: "auto" (exact inference where possible, mean field for the rest), another name in `METHODS`, or a
+        method: "auto" (exact inference where possible, bp or mean field for the rest), another name in `METHODS`, or a
             `Method` object with its options set.
         semantics: "exact" (a weight counts the true groundings of its formula) or "alchemy" (it is divided over the
             clauses of its formula); mean field also has "paper".

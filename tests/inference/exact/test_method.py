@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
+from published import published
 
 from logicmp import CostError, LogicMPError, infer, oracle, parse_facts, parse_theory
 from logicmp.execute.inputs import world_from_tensors
 from logicmp.facts.world import build_world
 from logicmp.ground.build import build_network
 from logicmp.inference.answers import as_probability
+from logicmp.inference.bp.method import BeliefPropagation
 from logicmp.inference.exact.method import Exact, ExactModel
 from logicmp.inference.exact.structures import shorten
 from logicmp.inference.method import Problem, Status
@@ -124,17 +129,35 @@ def test_a_component_that_is_too_wide_is_rejected_with_numbers() -> None:
                                  "raise max_cells")
 
 
-def test_auto_is_exact_where_it_can_be_and_mean_field_elsewhere_and_says_so() -> None:
-    got = infer(WIDE, query="R, S, R(x, x) ^ S(x), S(x) ^ !S(y)", method="auto")
-    field = infer(WIDE, query="R, S, R(x, x) ^ S(x)", method="mean-field")
+@pytest.mark.parametrize("options, method, name", [
+    ({}, "bp", "belief propagation"), ({"max_messages": 100}, "mean-field", "mean field"),
+    ({"trace": True}, "mean-field", "mean field")])
+def test_auto_is_exact_where_possible_and_says_which_approximation_it_used(options: dict[str, Any], method: str,
+                                                                          name: str) -> None:
+    got = infer(WIDE, query="R, S, R(x, x) ^ S(x), S(x) ^ !S(y)", method="auto", **options)
+    field = infer(WIDE, query="R, S, R(x, x) ^ S(x)", method=method)
     assert got["S(P1)"] == pytest.approx(1 / (1 + np.exp(-1)), abs=1e-12)
     assert got["R(P1,P2)"] == field["R(P1,P2)"]
     assert got["R(P1, P1) ^ S(P1)"] == field["R(P1, P1) ^ S(P1)"]
     assert got["S(P1) ^ !S(P2)"] == pytest.approx(np.e / (1 + np.e) ** 2, abs=1e-12)
-    assert got.notes[0].startswith("exact on 9 of 10 components; mean field on the others, with 81 unobserved "
+    assert got.notes[0].startswith(f"exact on 9 of 10 components; {name} on the others, with 81 unobserved "
                                    "variables, ")
-    assert got.notes[1] == "mean field for 1 of 2 queried formulas, which connect too many atoms"
+    assert got.notes[1] == f"{name} for 1 of 2 queried formulas, which connect too many atoms"
     assert got.log_partition is None
+
+
+def test_auto_uses_mean_field_where_belief_propagation_does_not_converge(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BeliefPropagation, "iterations", 1)
+    monkeypatch.setattr(BeliefPropagation.__init__, "__defaults__", (1, 0.3, 1e-8))
+    got = infer(WIDE, query="R", method="auto")
+    assert got["R(P1,P2)"] == infer(WIDE, query="R", method="mean-field")["R(P1,P2)"]
+    assert "mean field on the others" in got.notes[0]
+
+
+def test_auto_without_exact_inference_is_close_on_published_cases(data: Path) -> None:
+    errors = [abs(case.got[atom] - p) for case in published(data, "auto", max_cells=0) if case.semantics == "exact"
+              for atom, p in case.marginals.items()]
+    assert np.mean(errors) < 0.01
 
 
 def test_auto_leaves_all_to_mean_field_where_groundings_are_too_many() -> None:
