@@ -1,4 +1,4 @@
-"""What a run may cost, who is told of its progress, and which optional packages it needs.
+"""Limits on time and groundings, progress callbacks, and checks for optional packages.
 
 Room: errors -> **limits** -> all others.
 
@@ -49,7 +49,7 @@ class Limits:
         self.start = now()
 
     def is_over(self) -> bool:
-        """Whether the time is up."""
+        """Whether the time limit is reached."""
         return self.seconds is not None and self.now() - self.start >= self.seconds
 
     def left(self) -> float | None:

@@ -109,7 +109,7 @@ CALLS: dict[str, tuple[str, dict[str, Any], str]] = {
         "hint: all tensors have the same batch dimensions, or none"),
     "a closed world without evidence": (
         CLOSED, {"unary": {"S": torch.zeros(3)}},
-        "F is closed world (*), so evidence must say which atoms are true\nhint: pass evidence={'F': a bool tensor}"),
+        "F is closed world (*) and needs evidence\nhint: pass evidence={'F': a bool tensor}"),
     "a type of unknown size": (
         TWO_TYPES, {"unary": {"P": torch.zeros(3)}},
         "no tensor shows how many of u there are, or there are none\n"

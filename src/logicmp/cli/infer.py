@@ -175,7 +175,7 @@ def _check(theory: Theory, facts: Evidence, ask: dict[str, Any], options: dict[s
     worst = int(difference.argmax())
     atom = list(exact)[worst]
     say(f"check: mean field is off by {difference[worst]:.4f} at most, for {atom} ({field.probabilities[worst]:.4f} "
-        f"instead of {exact.probabilities[worst]:.4f}), and by {difference.mean():.4f} in the mean over "
+        f"instead of {exact.probabilities[worst]:.4f}), and by {difference.mean():.4f} on average over "
         f"{plural(len(difference), 'answer')}")
     return {"largest": float(difference[worst]), "atom": atom, "mean": float(difference.mean())}
 
@@ -183,7 +183,7 @@ def _check(theory: Theory, facts: Evidence, ask: dict[str, Any], options: dict[s
 def _write_trace(found: Marginals, theory: Theory, trace: Path | None, plot: Path | None, say: Any) -> None:
     iterations = found.solution.trace
     if not iterations:
-        raise LogicMPError("there are no iterations to trace: all was solved exactly", "use -m mean-field")
+        raise LogicMPError("there are no iterations to trace: exact inference solved all", "use -m mean-field")
     rules = [str(rule) for rule in theory.rules]
     if trace is not None:
         write_whole(trace, trace_to_csv(iterations, rules), "the trace")

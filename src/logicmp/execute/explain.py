@@ -21,13 +21,13 @@ from ..normalize.cubes import Const, Cube, Differ, Literal, NormalRule, Product,
 from ..parse.theory import Theory
 from .mean_field import Run
 
-# groundings of one atom in one product that are looked at one by one
+# limit of the groundings of one atom in one product
 MAX_GROUNDINGS = 2**24
 
 
 @dataclass(frozen=True)
 class Atom:
-    """One ground atom, by index: of a multi-class predicate also which label."""
+    """One atom, by its indices; for a multi-class predicate, with the index of the label."""
 
     predicate: str
     index: tuple[int, ...]
@@ -74,7 +74,7 @@ class Push:
     _find: Callable[[int], list[tuple[float, dict[str, str]]]] = field(repr=False, compare=False)
 
     def groundings(self, top: int = 3) -> list[tuple[float, dict[str, str]]]:
-        """The groundings that push most, strongest first, each with its variables; found only when asked for."""
+        """The groundings that push most, strongest first, each with its variables; computed when you call this."""
         return self._find(top)
 
     def __str__(self) -> str:
@@ -95,7 +95,7 @@ def push_of_each_rule(run: Run, q: Mapping[str, Tensor], atom: Atom, item: int) 
 
 def strongest(normal: NormalRule, weight: Tensor, atom: Atom, q: Mapping[str, Tensor], sizes: Mapping[str, int],
               theory: Theory, top: int) -> list[tuple[float, dict[str, str]]]:
-    """The groundings of a rule that push an atom most; a quantified part is not taken apart."""
+    """The groundings of a rule that push an atom most; terms with a quantified part are skipped."""
     found: list[tuple[float, dict[str, str]]] = []
     for coefficient, cube in normal.terms:
         if any(isinstance(f, Product) for f in cube.factors):
@@ -138,7 +138,7 @@ def _ranked(cube: Cube, skip: int, at: Mapping[str, int], scale: float, weight: 
     shape = [sizes[v.type] + v.low - v.high for v in free]
     if math.prod(shape) > MAX_GROUNDINGS:
         raise LogicMPError(f"the atom has {math.prod(shape)} groundings in this rule (limit {MAX_GROUNDINGS})",
-                           "ask for the amount only")
+                           "use `amount`, which needs no groundings")
     places: dict[str, Tensor] = {name: torch.tensor(value) for name, value in at.items()}
     for k, v in enumerate(free):
         own = [1] * len(free)

@@ -3,7 +3,7 @@
 Room: plan -> **execute** -> layer.
 
     Call(weights, sizes, masks, observed, like)      frozen: made once per call of the layer
-    values: {"C": q, 0: ..., 1: ...}                 marginals by predicate and steps by number, made anew per iteration
+    values: {"C": q, 0: ..., 1: ...}                 marginals by predicate and steps by number, new in every iteration
 """
 
 from __future__ import annotations
