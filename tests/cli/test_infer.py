@@ -65,7 +65,7 @@ def test_json_has_what_the_numbers_mean(shell: Shell) -> None:
 def test_csv_has_a_header_and_quotes_what_needs_it(shell: Shell) -> None:
     out = shell("infer", "-i", "model.mln", "-e", "facts.db", "-q", "Friends(Anna, x)", "--format", "csv").out
     assert list(csv.reader(io.StringIO(out))) == [
-        # Smokes has facts and is not asked for: Carl does not smoke
+        # Smokes has facts and is not queried: Carl does not smoke
         ["atom", "probability", "log_odds"], ["Friends(Anna,Anna)", "0", "-inf"], ["Friends(Anna,Bob)", "1", "inf"],
         ["Friends(Anna,Carl)", "0.24974", "-1.1"]]
 

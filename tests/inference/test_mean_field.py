@@ -59,7 +59,7 @@ def test_the_bound_lies_below_the_partition_function() -> None:
     assert field.solution.elbo == pytest.approx(exact.log_partition, abs=0.1)
 
 
-def test_hard_rules_that_hold_count_nothing_in_the_bound() -> None:
+def test_satisfied_hard_rules_add_nothing_to_the_bound() -> None:
     got = infer("p = {A, B}\nS(p)\nT(p)\nS(x) ^ T(x).\n1 S(x)", query="S", method="mean-field")
     # two worlds' worth of weight 1, next to nothing for the worlds that break a rule of weight 10
     assert got.solution.elbo == pytest.approx(2, abs=1e-3)

@@ -169,7 +169,7 @@ def test_a_layer_from_wrong_text_shows_the_text() -> None:
         "hint: did you mean 'Smokes'?")
 
 
-def test_a_call_over_the_memory_limit_is_refused_with_numbers() -> None:
+def test_a_call_over_the_memory_limit_is_rejected_with_numbers() -> None:
     layer = LogicMP("R(a,b) ^ Q(a,c) ^ R(b,c) => EXIST d (R(a,d) ^ Q(b,d) ^ R(c,d))", max_elements=100)
     with pytest.raises(CostError) as caught:
         layer({"R": torch.zeros(9, 9)})
@@ -189,7 +189,7 @@ def test_a_rule_that_costs_too_much_fails_when_the_layer_is_made() -> None:
         LogicMP("t = {A, B, C, D, E, F, G, H, I}\nR(t, t)\nQ(t, t)\n" + rule, max_elements=100)
 
 
-def test_a_refused_call_leaves_the_layer_usable() -> None:
+def test_a_rejected_call_leaves_the_layer_usable() -> None:
     layer = LogicMP(TRANSITIVITY)
     want = layer(torch.ones(3, 3))
     with pytest.raises(LogicMPError):
