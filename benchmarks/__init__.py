@@ -1,7 +1,9 @@
-"""Speed and memory, measured side by side in one run.  Stage: a user of the package, outside the wheel.
+"""Speed and memory of the package, compared with baselines in one run.
+
+Room: benchmarks (not part of the wheel).
 
     python -m benchmarks run forward --n 128 512 --json new.json
     python -m benchmarks compare old.json new.json
 
-Speed is reported, correctness is gated: a case that disagrees with its baseline is not timed.
+A case whose result differs from its baseline's is an error and is not timed. A slow case is no error.
 """

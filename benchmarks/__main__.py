@@ -1,4 +1,4 @@
-"""The command line: run cases, list them, compare two runs, compare inference methods."""
+"""Measure speed and memory, list the cases, compare two runs, compare inference methods."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from logicmp import LogicMPError
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Exit 0 done, 1 a check failed or the input is wrong, 2 wrong usage; a bar that is missed is no failure."""
+    """Exit codes: 0 done, 1 a check failed or the input is wrong, 2 wrong usage. A missed target is no failure."""
     chosen, chosen_rest = _parser().parse_known_args(arguments)
     if chosen_rest and chosen.action is not _other:
         _parser().error(f"unrecognized arguments: {' '.join(chosen_rest)}")
@@ -29,37 +29,37 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     commands = parser.add_subparsers(
         required=True, metavar="run | list | compare | methods | compile-time | sampling | ablation")
-    run = commands.add_parser("run", help="measure cases, all of them if none is named",
+    run = commands.add_parser("run", help="measure the named cases (default: all)",
                               epilog="example: python -m benchmarks run forward backward --n 128 512 --json new.json")
     run.add_argument("cases", nargs="*", metavar="CASE")
-    run.add_argument("--n", type=int, nargs="+", default=[], metavar="N", help="sizes, instead of the case's own")
-    run.add_argument("--repeat", type=int, default=5, metavar="K", help="the median of K samples (default: 5)")
-    run.add_argument("--json", type=Path, metavar="FILE", help="write the run there, for compare")
-    run.add_argument("--data", type=Path, metavar="DIR", help="the data sets (default: $LOGICMP_DATA)")
-    run.add_argument("--threads", type=int, metavar="T", help="threads of torch (default: torch's own)")
+    run.add_argument("--n", type=int, nargs="+", default=[], metavar="N", help="sizes to run instead of the case's own")
+    run.add_argument("--repeat", type=int, default=5, metavar="K", help="samples per median (default: 5)")
+    run.add_argument("--json", type=Path, metavar="FILE", help="write the results to FILE, for compare")
+    run.add_argument("--data", type=Path, metavar="DIR", help="folder of the data sets (default: $LOGICMP_DATA)")
+    run.add_argument("--threads", type=int, metavar="T", help="number of torch threads (default: torch decides)")
     run.set_defaults(action=_run)
-    listing = commands.add_parser("list", help="what there is to run")
+    listing = commands.add_parser("list", help="list the cases")
     listing.set_defaults(action=_list)
-    compare = commands.add_parser("compare", help="two runs as a markdown table",
+    compare = commands.add_parser("compare", help="compare two runs in a markdown table",
                                   epilog="example: python -m benchmarks compare old.json new.json")
     compare.add_argument("old", type=Path)
     compare.add_argument("new", type=Path)
     compare.set_defaults(action=_compare)
-    methods = commands.add_parser("methods", help="errors of inference methods against published probabilities",
+    methods = commands.add_parser("methods", help="measure the errors of inference methods on published models",
                                   epilog="example: python -m benchmarks methods --methods mean-field,exact")
-    methods.add_argument("--data", type=Path, metavar="DIR", help="the folder with mln/ (default: $LOGICMP_DATA)")
-    methods.add_argument("--methods", default="", metavar="M,M", help="which methods (default: all there are)")
+    methods.add_argument("--data", type=Path, metavar="DIR", help="folder that contains mln/ (default: $LOGICMP_DATA)")
+    methods.add_argument("--methods", default="", metavar="M,M", help="methods to run (default: all)")
     methods.add_argument("--cases", nargs="+", default=[], metavar="CASE",
-                         help="cases whose name contains one of these (default: all)")
+                         help="run cases whose name contains one of these (default: all)")
     methods.add_argument("--seconds-limit", type=float, default=60.0, metavar="S",
-                         help="stop a method after so many seconds on one case (default: 60)")
-    methods.add_argument("--seed", type=int, default=0, metavar="N", help="for everything random (default: 0)")
-    methods.add_argument("--json", type=Path, metavar="FILE", help="write errors and seconds there")
+                         help="time limit per method and case, in seconds (default: 60)")
+    methods.add_argument("--seed", type=int, default=0, metavar="N", help="seed of all random numbers (default: 0)")
+    methods.add_argument("--json", type=Path, metavar="FILE", help="write errors and seconds to FILE")
     methods.set_defaults(action=_methods)
-    # these have their own arguments and read what is left
-    for name, what in (("compile-time", "the paper's table of compiled circuits beside the layer"),
-                       ("sampling", "flips per second of the compiled loops"),
-                       ("ablation", "one mean-field update with and without the paper's improvements")):
+    # these commands parse the remaining arguments themselves
+    for name, what in (("compile-time", "compare compile times of circuits with the paper's and with the layer"),
+                       ("sampling", "measure flips and draws per second of the compiled loops"),
+                       ("ablation", "time one mean-field iteration with and without the paper's improvements")):
         other = commands.add_parser(name, help=what, add_help=False)
         other.set_defaults(action=_other, name=name)
     return parser
@@ -73,7 +73,7 @@ def _run(chosen: argparse.Namespace) -> int:
     from .report import run_cases, show
 
     if chosen.repeat < 1 or any(n < 1 for n in chosen.n):
-        raise LogicMPError("--repeat and --n are at least 1")
+        raise LogicMPError("--repeat and --n must be at least 1")
     if chosen.threads:
         torch.set_num_threads(chosen.threads)
     # progress to stderr, the table to stdout

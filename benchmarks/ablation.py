@@ -1,9 +1,10 @@
-"""The paper's speed ablation: one mean-field update with and without each of its improvements.
+"""The paper's speed ablation: one mean-field iteration with and without each improvement.
 
     python -m benchmarks ablation --data DIR --split language
 
-Every atom of a UW-CSE split is open. The seconds of an update are those of a long run minus those of one update, over
-the rest, so that planning, grounding and compiling do not count. All variants must give the same answers.
+All atoms of a UW-CSE split are open. Seconds per iteration are the difference between a long run and a run of one
+iteration, divided by the difference in iterations: planning, grounding and compiling are not included. All variants
+must give the same answers.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ from .sequential import MeanFieldSequential
 
 MAX_GROUNDINGS = 10_000_000
 FIXED = {"damping": 0.0, "tolerance": 0.0}
-# the method of the variants with one einsum for each implication
+# method name of the variants with one einsum per implication
 EINSUM = "einsum"
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A way to do the same update, which of the paper's improvements it has, and how many updates are timed."""
+    """One way to compute an iteration: which improvements it has, and how many iterations (`updates`) are timed."""
 
     name: str
     method: str
@@ -53,33 +54,33 @@ class Variant:
 
     @property
     def semantics(self) -> str:
-        # Eq. 4-5 take two literals that meet in one atom as if they were two
+        # Eq. 4-5 treat two literals of one atom as two separate atoms
         return "paper" if self.method == EINSUM else "exact"
 
 
 VARIANTS = (
     Variant("mean-field: one plan for all rules", "mean-field", 100, True, True, True),
-    Variant("an einsum for each implication, best order", EINSUM, 20, True, True, True),
-    Variant("an einsum for each implication, as written", EINSUM, 5, False, True, True),
+    Variant("one einsum per implication, best order", EINSUM, 20, True, True, True),
+    Variant("one einsum per implication, as written", EINSUM, 5, False, True, True),
     Variant("all groundings at once", "mean-field-sequential", 20, False, True, True),
-    Variant("groundings one by one (compiled)", "mean-field-sequential", 20, False, False, True),
+    Variant("one grounding at a time (compiled)", "mean-field-sequential", 20, False, False, True),
     Variant("all at once, no RuleOut", "mean-field-sequential", 3, False, True, False),
-    Variant("one by one, no RuleOut (compiled)", "mean-field-sequential", 3, False, False, False),
+    Variant("one at a time, no RuleOut (compiled)", "mean-field-sequential", 3, False, False, False),
 )
 
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks ablation", description=__doc__.split("\n")[0])
     parser.add_argument("--data", default=os.environ.get("LOGICMP_DATA"),
-                        help="the data sets (default: $LOGICMP_DATA)")
-    parser.add_argument("--split", default="language", help="of UW-CSE (default: language)")
+                        help="folder of the data sets (default: $LOGICMP_DATA)")
+    parser.add_argument("--split", default="language", help="split of UW-CSE (default: language)")
     chosen = parser.parse_args(arguments)
     if not chosen.data:
-        raise LogicMPError("the ablation needs the data sets", "give --data, or set LOGICMP_DATA")
+        raise LogicMPError("ablation needs data sets", "pass --data DIR or set LOGICMP_DATA")
     folder = Path(chosen.data) / "relational/uw_cse" / chosen.split
     theory = load_theory(folder)
     problem = Problem(build_world(load_facts(folder, theory), world="open"))
-    print(f"| UW-CSE/{chosen.split} | seconds an update | of mean-field |\n|---|--:|--:|")
+    print(f"| UW-CSE/{chosen.split} | seconds per iteration | relative to mean-field |\n|---|--:|--:|")
     first = None
     for variant in VARIANTS:
         seconds = measure(problem, variant)
@@ -89,11 +90,11 @@ def main(arguments: list[str]) -> int:
 
 
 def measure(problem: Problem, variant: Variant) -> float:
-    """The seconds of one more update; what one update gives must be what mean field gives."""
+    """Seconds per iteration; raise `Disagreement` if the answers differ from those of `mean-field`."""
     problem = replace(problem, semantics=variant.semantics, limits=Limits(groundings=MAX_GROUNDINGS))
     run = _einsum(problem, variant) if variant.method == EINSUM else _method(problem, variant)
     taken = []
-    # the first run compiles, plans and warms up
+    # the first run compiles, plans and warms up, so it does not count
     for n in (1, 1 + variant.updates, 1):
         start = time.perf_counter()
         log_odds = run(n)
@@ -133,4 +134,4 @@ def _einsum(problem: Problem, variant: Variant) -> Callable[[int], Mapping[str, 
 def check(name: str, got: Mapping[str, np.ndarray], want: Mapping[str, np.ndarray]) -> None:
     worst = max(float(np.abs(as_probability(got[p]) - as_probability(odds)).max()) for p, odds in want.items())
     if worst > 1e-6:
-        raise Disagreement(f"{name} gives other answers than mean-field: they differ by {worst:.2g}")
+        raise Disagreement(f"the answers of {name!r} differ from those of mean-field by {worst:.2g}")

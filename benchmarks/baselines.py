@@ -1,8 +1,8 @@
-"""What the layer is measured against: what its users would write by hand.
+"""Baselines for the layer: code that a user could write by hand instead.
 
-    paper_code                 the paper's listing, "Pseudo Code of LogicMP for Transitivity Rule", written out
-    matrix_products            the bare products that an iteration cannot do without: the floor
-    EinsumPerImplication       Eq. 4-5 as they stand: one cached, optimized einsum for every implication of every clause
+    paper_code                 the paper's listing, "Pseudo Code of LogicMP for Transitivity Rule", as code
+    matrix_products            only the matrix products that an iteration needs: a lower bound
+    EinsumPerImplication       Eq. 4-5 as written: one cached, optimized einsum per implication of every clause
 
 Paper: Algorithm 1, Eq. 4-5 and the appendix with the listing.
 """
@@ -22,9 +22,9 @@ from logicmp.parse.syntax import Atom, Constant, Formula, Not, Or, Variable
 
 
 def paper_code(logits: Tensor, weight: Tensor | float, iterations: int) -> Tensor:
-    """The paper's listing, line by line; `logits` is [batch, n, n, 2], as is what comes back.
+    """The paper's listing, line by line; input and output are [batch, n, n, 2].
 
-    One typo is mended: the listing adds msg_to_ac twice and msg_to_ab never.
+    One typo is fixed: the listing adds msg_to_ac twice and msg_to_ab never.
     """
     cur_logits = logits.clone()
     for _ in range(iterations):
@@ -39,12 +39,12 @@ def paper_code(logits: Tensor, weight: Tensor | float, iterations: int) -> Tenso
 
 
 def two_channels(log_odds: Tensor) -> Tensor:
-    """Log-odds as the listing wants them: a logit for false, which is zero, and one for true."""
+    """Log-odds in the form of the listing: a logit for false (zero), and one for true."""
     return torch.stack([torch.zeros_like(log_odds), log_odds], -1)
 
 
 def matrix_products(x: Tensor, iterations: int, per_iteration: int) -> Tensor:
-    """Nothing but products of [batch, n, n], in the three layouts in which the messages need them."""
+    """Only the products of [batch, n, n] tensors, in the three layouts that the messages need."""
     layouts = [(x, x), (x.mT, x), (x, x.mT)]
     result = x
     for _ in range(iterations):
@@ -62,10 +62,10 @@ class _Literal:
 
 @dataclass(frozen=True)
 class _Operand:
-    """A literal among the premises, as a view of its predicate's marginals, or of one minus them."""
+    """A literal of the premise: a view of its predicate's marginals, or of one minus them."""
 
     predicate: str
-    # the literal is false with probability 1 - q if it is positive
+    # use 1 - q: the probability that a positive literal is false
     complement: bool
     view: Callable[[Tensor], Tensor]
 
@@ -78,22 +78,22 @@ class _Implication:
     weight: float
     premises: tuple[_Operand, ...]
     expression: Callable[..., Tensor] | None
-    # where the result goes: the head's place in its predicate
+    # returns the part of the predicate's tensor to which the message is added
     place: Callable[[Tensor], Tensor]
-    # axes of the head along which the premises say nothing
+    # axes of the head whose variable is not in the premises
     missing: tuple[int, ...]
 
 
 class EinsumPerImplication:
-    """The messages of a theory of clauses, one einsum for each literal of each clause, nothing shared or folded.
+    """The messages of a theory of clauses, by one einsum per literal of each clause; nothing is shared or folded.
 
-    The paths are found once (`optimize="dp"`) and kept; `1 - q` is made once per predicate and iteration, not once per
-    literal. Rules are soft clauses without quantifiers, offsets and labels, as in the relational data sets. Two
-    literals that meet in one atom are taken as the paper takes them: as if they were two.
+    The contraction order is found once (`optimize="dp"`) and cached; `1 - q` is computed once per predicate and
+    iteration, not once per literal. Rules must be soft clauses without quantifiers, offsets and labels, as in the
+    relational data sets. Two literals of one atom are treated as two separate atoms, as in the paper.
 
     Args:
-        latent: only implications into these predicates; all if None.
-        is_optimized: if not, the literals are multiplied from left to right, as they are written.
+        latent: compute only messages to these predicates; to all if None.
+        is_optimized: use the best contraction order; otherwise multiply the literals from left to right.
     """
 
     def __init__(self, theory: Theory, sizes: Mapping[str, int], latent: Collection[str] | None = None,
@@ -110,7 +110,7 @@ class EinsumPerImplication:
                                   if head.predicate in self.latent]
 
     def messages(self, q: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """What is added to the log-odds of every latent predicate; `q` is [n_1, ..., n_k] by predicate."""
+        """The messages to add to the log-odds of every latent predicate; `q` is [n_1, ..., n_k] by predicate."""
         complements = {name: 1 - tensor for name, tensor in q.items()}
         total = {name: torch.zeros_like(q[name]) for name in self.latent}
         for implication in self.implications:
@@ -146,7 +146,7 @@ class EinsumPerImplication:
         expression = None
         if others:
             equation = ",".join(terms) + "->" + "".join(letters[name] for name in present)
-            # what two operands give comes last
+            # opt_einsum appends the result of each pair at the end
             as_written = [(0, 1)] * (len(others) > 1) + [(0, n) for n in range(len(others) - 2, 0, -1)]
             order = "dp" if self.is_optimized else as_written or [(0,)]
             expression = opt_einsum.contract_expression(equation, *shapes, optimize=order)
@@ -159,7 +159,7 @@ class EinsumPerImplication:
                     if isinstance(arg, Variable) and arg.name == name)
 
     def _view(self, literal: _Literal) -> Callable[[Tensor], Tensor]:
-        """The marginals along the literal's own variables: constants picked, repeated variables on the diagonal."""
+        """Return a function that indexes a predicate's tensor: constants select, repeated variables are diagonals."""
         types = self.theory.predicate[literal.predicate].types
         index = tuple(self.theory.index(types[i], arg.name) if isinstance(arg, Constant) else slice(None)
                       for i, arg in enumerate(literal.args))
@@ -191,7 +191,7 @@ def _literals(formula: Formula) -> list[_Literal]:
     negated = isinstance(formula, Not)
     atom = formula.body if isinstance(formula, Not) else formula
     if not isinstance(atom, Atom) or atom.labels is not None:
-        raise ValueError(f"the baseline only knows clauses of plain literals, not {formula}")
+        raise ValueError(f"the baseline supports only clauses of plain literals, got {formula}")
     return [_Literal(atom.predicate, negated, atom.args)]
 
 
@@ -201,7 +201,7 @@ _ATOM = re.compile(r"(!?)(\w+)\(([^()]*)\)")
 
 
 def regex_facts(text: str) -> dict[str, list[tuple[bool, tuple[str, ...]]]]:
-    """The facts of a text by predicate, with no check of anything: one regular expression a line."""
+    """The facts of a text by predicate, without any checks: one regular expression per line."""
     tables: dict[str, list[tuple[bool, tuple[str, ...]]]] = {}
     for line in text.split("\n"):
         found = _FACT.match(line)
@@ -212,7 +212,7 @@ def regex_facts(text: str) -> dict[str, list[tuple[bool, tuple[str, ...]]]]:
 
 
 def regex_rules(text: str) -> list[tuple[float, list[tuple[str, str, tuple[str, ...]]]]]:
-    """The weight and the atoms of every line, with no check and no tree: two regular expressions a line."""
+    """The weight and the atoms of every line, without checks or a tree: two regular expressions per line."""
     rules = []
     for line in text.split("\n"):
         found = _RULE.match(line)

@@ -1,7 +1,7 @@
-"""What a case is made of.
+"""A benchmark case, its tasks and its ratios.
 
-A case makes tasks, one per setting. A task has sides that are measured in turns, a check that the sides which compute
-the same thing agree (in float64), and ratios with the bar that each has to meet.
+A case makes one task per setting. A task has the functions to measure (`sides`: the layer and its baselines), a check
+that they compute the same values (in float64), and the ratios to report, each with its target.
 """
 
 from __future__ import annotations
@@ -13,31 +13,31 @@ from pathlib import Path
 
 from .measure import Side
 
-# relative to the largest value, in float64
+# largest allowed difference, relative to the largest value, in float64
 TOLERANCE = 1e-9
 
 
 class Disagreement(Exception):
-    """Two sides that should compute the same thing do not: there is nothing to time."""
+    """Two functions that must compute the same values do not, so their times cannot be compared."""
 
 
 class Unavailable(Exception):
-    """The case needs something that is not there."""
+    """The case needs data that is missing."""
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """How one side compares with another: so many times faster, or at most so many times as much."""
+    """How one function compares with its baseline: a speed-up, or a cost (its share of the baseline's value)."""
 
     of: str
-    beside: str
+    baseline: str
     at_least: float | None = None
     at_most: float | None = None
-    # shown as the side's share of the other, not as a speed-up
+    # a cost instead of a speed-up
     is_share: bool = False
 
     def value(self, medians: Mapping[str, float]) -> float:
-        one, other = medians[self.of], medians[self.beside]
+        one, other = medians[self.of], medians[self.baseline]
         return one / other if self.is_share else other / one
 
     def is_met(self, value: float) -> bool | None:
@@ -46,7 +46,7 @@ class Ratio:
         return None if self.at_most is None else value <= self.at_most
 
     @property
-    def bar(self) -> str:
+    def target(self) -> str:
         if self.at_least is not None:
             return f">= {self.at_least:g}x"
         return "" if self.at_most is None else f"<= {self.at_most:g}x"
@@ -54,22 +54,22 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Task:
-    """One setting of a case, ready to be measured."""
+    """One setting of a case, ready to measure."""
 
     setting: str
     sides: Mapping[str, Side]
-    # the worst relative difference between sides that should agree
+    # returns the largest relative difference between functions that must agree
     check: Callable[[], float]
     ratios: tuple[Ratio, ...]
-    # what is measured: "time" or "memory"
+    # "time" or "memory"
     measures: str = "time"
-    # further things to say, from the medians
+    # makes notes for the report from the medians
     notes: Callable[[Mapping[str, float]], dict[str, str]] = field(default=lambda medians: {})
 
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line chose: sizes instead of a case's own, and where the data sets are."""
+    """Options of the command line: sizes that replace a case's own, and the folder of the data sets."""
 
     n: tuple[int, ...] = ()
     data: Path | None = None
@@ -78,7 +78,7 @@ class Options:
     def data_folder(self) -> Path:
         chosen = self.data or os.environ.get("LOGICMP_DATA")
         if not chosen:
-            raise Unavailable("needs the data sets: give --data, or set LOGICMP_DATA, to the folder with relational/")
+            raise Unavailable("needs data sets: pass --data or set LOGICMP_DATA, the folder with relational/")
         return Path(chosen)
 
 
@@ -86,7 +86,7 @@ class Options:
 class Case:
     name: str
     about: str
-    # the sizes it runs at unless the command line says otherwise
+    # default sizes; empty if the case has no size
     n: tuple[int, ...]
     make: Callable[[int, Options], Iterator[Task]]
 

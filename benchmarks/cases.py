@@ -1,12 +1,12 @@
-"""The registry: every case, its sizes, its sides, and what it must reach.
+"""All cases, with their sizes, baselines and targets.
 
-    forward       transitivity, forward                      layer beside the paper's listing and bare products
+    forward       transitivity, forward                      the layer, the paper's listing, matrix products
     ...
-    loading       files of 20,000 rules and 160,000 facts    load_theory, load_facts beside regular expressions
-    infer         the five splits of UW-CSE                  marginals from files, in one process and by the command
+    loading       files of 20,000 rules and 160,000 facts    load_theory, load_facts, regular expressions
+    infer         the five splits of UW-CSE                  marginals from files, in one process and by command
 
-The bars are those of 2 CPU cores in float32; at other sizes a ratio is shown without one. What a case is made of stands
-in `case.py`, the cases that start from files in `files.py`.
+Targets are for 2 CPU cores in float32; at other sizes a ratio has no target. `case.py` defines a case; `files.py` has
+the cases that start from files.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ EXACT, PAPER, LISTING, PRODUCTS, EINSUM = "layer", "layer, paper semantics", "pa
 
 
 def _logits(batch: int, n: int, dtype: torch.dtype = torch.float32, symmetric: bool = False) -> Tensor:
-    """[batch, n, n], the same at every call."""
+    """Random logits [batch, n, n], the same in every call."""
     x = 2 * torch.randn(batch, n, n, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     return ((x + x.mT) / 2 if symmetric else x).to(dtype)
 
@@ -53,7 +53,7 @@ def _forward(run: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
 
 
 def _backward(run: Callable[[Tensor], Tensor], x: Tensor, weight: Tensor, slope: Tensor) -> tuple[Tensor, ...]:
-    """Forward, then the gradients of the logits and of the rule's weight."""
+    """Run forward, and return the gradients of the logits and of the rule's weight."""
     return torch.autograd.grad(run(x), (x, weight), slope)
 
 
@@ -62,12 +62,12 @@ def _listing(weight: Tensor) -> Callable[[Tensor], Tensor]:
 
 
 def _pair_weight(n: int, symmetric: bool, dtype: torch.dtype) -> Tensor:
-    """The weight that makes the listing compute the same: a symmetric pair gets the messages of both its orders."""
+    """The weight for which the listing equals the layer: a symmetric pair gets the messages of both its orders."""
     return (2 - torch.eye(n, dtype=dtype)) if symmetric else torch.ones((), dtype=dtype)
 
 
 def _check_transitivity(text: str, batch: int, n: int, symmetric: bool, gradients: bool) -> float:
-    """The layer with the paper's semantics against the listing, in float64."""
+    """Difference between the layer with `semantics="paper"` and the listing, in float64."""
     layer = LogicMP(text, ITERATIONS, semantics="paper").double()
     x = _logits(batch, n, torch.float64, symmetric).requires_grad_(gradients)
     channels = two_channels(x.detach()).requires_grad_(gradients)
@@ -122,9 +122,9 @@ def _transitivity_sides(text: str, x: Tensor, gradients: bool) -> dict[str, Side
 def _memory(n: int, options: Options) -> Iterator[Task]:
     batch = 4
     sides = _transitivity_sides(TRANSITIVITY, _logits(batch, n), gradients=True)
-    bar = 0.5 if n == 512 else None
+    target = 0.5 if n == 512 else None
     yield Task(f"N={n} B={batch}", sides, partial(_check_transitivity, TRANSITIVITY, batch, n, False, True),
-               tuple(Ratio(of, LISTING, at_most=bar, is_share=True) for of in (EXACT, PAPER)), measures="memory")
+               tuple(Ratio(of, LISTING, at_most=target, is_share=True) for of in (EXACT, PAPER)), measures="memory")
 
 
 # relational data sets
@@ -133,9 +133,9 @@ def _memory(n: int, options: Options) -> Iterator[Task]:
 @dataclass(frozen=True)
 class _DataSet:
     theory: Theory
-    # [n_1, ..., n_k] by predicate: one where a fact says true; what no fact names is false
+    # [n_1, ..., n_k] by predicate: 1 for a true fact, 0 for a false fact and for atoms without one
     evidence: dict[str, Tensor]
-    # the predicates that are asked for
+    # the queried predicates
     queries: tuple[str, ...]
 
     @property
@@ -144,9 +144,9 @@ class _DataSet:
 
 
 def load_data_set(folder: Path) -> _DataSet:
-    """Rules, facts and queries of a folder of ExpressGNN; `+w` is read as a plain variable."""
+    """Load the rules, facts and queries of an ExpressGNN folder; `+w` is read as a plain variable."""
     if not folder.is_dir():
-        raise Unavailable(f"there is no folder {str(folder)!r}")
+        raise Unavailable(f"folder {str(folder)!r} does not exist")
     text = {name: (folder / name).read_text() for name in ("predicates", "rules", "facts", "queries")}
     rules = re.sub(r"\+(?=\w)", "", text["rules"])
     facts = parse_facts(text["facts"], parse_theory(f"{text['predicates']}\n{rules}", str(folder)))
@@ -171,7 +171,7 @@ def _marginals(data: _DataSet, latent: tuple[str, ...]) -> dict[str, Tensor]:
 
 
 class _Iteration:
-    """One iteration of the layer's plan: all messages to the latent predicates, constants folded beforehand."""
+    """One iteration of the layer's plan: all messages to the latent predicates; constants are computed before."""
 
     def __init__(self, data: _DataSet, latent: tuple[str, ...], q: Mapping[str, Tensor], semantics: str):
         layer = LogicMP(data.theory, semantics=semantics, learn_weights=False)
@@ -199,7 +199,7 @@ def _run_einsum(einsum: EinsumPerImplication, q: Mapping[str, Tensor]) -> dict[s
 
 
 def _check_relational(data: _DataSet, latent: tuple[str, ...]) -> float:
-    """The layer's messages with the paper's semantics against one einsum per implication, in float64."""
+    """Difference between the layer's messages (`semantics="paper"`) and one einsum per implication, in float64."""
     q = _marginals(data, latent)
     got = _Iteration(data, latent, q, "paper").run()
     want = EinsumPerImplication(data.theory, data.sizes, latent).messages(q)
@@ -207,8 +207,8 @@ def _check_relational(data: _DataSet, latent: tuple[str, ...]) -> float:
     return max(_difference(-got[name].squeeze(0), want[name]) for name in latent)
 
 
-def _relational(n: int, options: Options, *, closed: bool, bars: Mapping[str, float]) -> Iterator[Task]:
-    for name, bar in bars.items():
+def _relational(n: int, options: Options, *, closed: bool, targets: Mapping[str, float]) -> Iterator[Task]:
+    for name, target in targets.items():
         data = load_data_set(options.data_folder / "relational" / name)
         latent = data.queries if closed else tuple(data.evidence)
         q = {key: tensor.float() for key, tensor in _marginals(data, latent).items()}
@@ -217,7 +217,7 @@ def _relational(n: int, options: Options, *, closed: bool, bars: Mapping[str, fl
         sides: dict[str, Side] = {side: iteration.run for side, iteration in layers.items()}
         sides[EINSUM] = partial(_run_einsum, einsum, q)
         yield Task(name, sides, partial(_check_relational, data, latent),
-                   tuple(Ratio(of, EINSUM, at_least=bar) for of in (EXACT, PAPER)),
+                   tuple(Ratio(of, EINSUM, at_least=target) for of in (EXACT, PAPER)),
                    notes=partial(_relational_notes, layers, einsum, closed))
 
 
@@ -226,12 +226,12 @@ def _relational_notes(layers: Mapping[str, _Iteration], einsum: EinsumPerImplica
     notes = {}
     for side, iteration in layers.items():
         cost = iteration.executor.plan.cost
-        notes[f"{side}: plan"] = (f"{cost.steps_each} steps, {cost.each:.3g} multiply-adds an iteration"
-                                  + (f"; once {cost.steps_once} steps, {cost.once:.3g}" if closed else ""))
+        notes[f"{side}: plan"] = (f"{cost.steps_each} steps, {cost.each:.3g} multiply-adds per iteration"
+                                  + (f"; once per call {cost.steps_once} steps, {cost.once:.3g}" if closed else ""))
         notes[f"{side}: groundings per second"] = f"{cost.groundings / medians[side]:.3g}"
         if closed:
             once = median(interleave({side: iteration.once}, 3)[side])
-            notes[f"{side}: folding, once"] = f"{once * 1e3:.3g} ms"
+            notes[f"{side}: constants, once per call"] = f"{once * 1e3:.3g} ms"
     groundings = layers[PAPER].executor.plan.cost.groundings
     notes["groundings"] = f"{groundings:.4g}"
     notes[f"{EINSUM}: implications"] = str(len(einsum.implications))
@@ -240,30 +240,31 @@ def _relational_notes(layers: Mapping[str, _Iteration], einsum: EinsumPerImplica
 
 
 CASES = {case.name: case for case in (
-    Case("forward", "transitivity, forward, beside the paper's listing and 3 bare products an iteration", (512,),
+    Case("forward", "transitivity, forward; baselines: the paper's listing, 3 products per iteration", (512,),
          partial(_transitivity, gradients=False, batches=(1, 4), faster={512: 2.7, 128: 5}, within={512: 1.2})),
-    Case("backward", "transitivity, forward and backward, beside the listing and 9 bare products an iteration", (512,),
+    Case("backward", "transitivity, forward and backward; baselines: the listing, 9 products per iteration", (512,),
          partial(_transitivity, gradients=True, batches=(1, 4), faster={512: 2}, within={512: 1.3})),
-    Case("symmetric-forward", "transitivity of a symmetric predicate, forward, beside the listing", (512,),
+    Case("symmetric-forward", "transitivity of a symmetric predicate, forward; baseline: the listing", (512,),
          partial(_transitivity, gradients=False, batches=(1, 4), faster={512: 7}, symmetric=True)),
     Case("symmetric-backward", "the same, forward and backward", (512,),
          partial(_transitivity, gradients=True, batches=(1, 4), faster={512: 5}, symmetric=True)),
-    Case("small", "transitivity, forward, where the overhead of each step is paid", (128,),
+    Case("small", "transitivity, forward, at a size where the overhead per step matters", (128,),
          partial(_transitivity, gradients=False, batches=(1, 4), faster={512: 2.7, 128: 5})),
-    Case("memory", "transitivity, forward and backward: peak memory beside the listing's", (512,), _memory),
-    Case("open-world", "relational rules, every predicate latent, one iteration, beside one einsum per implication", (),
-         partial(_relational, closed=False, bars={"uw_cse/ai": 1.7, "cora/S1": 1.7})),
-    Case("evidence", "the same with only the query predicates latent; einsum for the implications into them", (),
-         partial(_relational, closed=True, bars={"uw_cse/ai": 4, "cora/S1": 1.5})),
-    Case("loading", "a file of many rules and one of many facts, beside regular expressions that check nothing",
+    Case("memory", "peak memory of transitivity, forward and backward; baseline: the listing", (512,), _memory),
+    Case("open-world", "one iteration of relational rules, no evidence; baseline: one einsum per implication",
+         (), partial(_relational, closed=False, targets={"uw_cse/ai": 1.7, "cora/S1": 1.7})),
+    Case("evidence", "the same, only the queried predicates unobserved", (),
+         partial(_relational, closed=True, targets={"uw_cse/ai": 4, "cora/S1": 1.5})),
+    Case("loading", "a file of many rules, and one of many facts; baseline: regular expressions without checks",
          (20_000,), loading_tasks),
-    Case("infer", "marginals of advisedBy in the splits of UW-CSE, from files, closed and open world", (), infer_tasks),
+    Case("infer", "probabilities of advisedBy in the splits of UW-CSE, from files, closed and open world", (),
+         infer_tasks),
 )}
 
 
 def find_cases(names: list[str]) -> list[Case]:
-    """The cases of these names; all of them if there is none."""
+    """The cases with these names; all cases if `names` is empty."""
     for name in names:
         if name not in CASES:
-            raise LogicMPError(f"there is no case {name!r}", f"cases: {', '.join(CASES)}")
+            raise LogicMPError(f"unknown case {name!r}", f"available cases: {', '.join(CASES)}")
     return [CASES[name] for name in names] if names else list(CASES.values())

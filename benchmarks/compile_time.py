@@ -1,10 +1,10 @@
-"""The paper's table of compile times: transitivity as a circuit, token by token, beside the layer at 512 tokens.
+"""The paper's table of compile times: transitivity as a circuit, compared with the layer at 512 tokens.
 
     python -m benchmarks compile-time --tokens 5 6 7 8 --seconds-limit 60
 
-Each row compiles in a process of its own, which is ended after the limit, wherever it is. Its seconds are those of the
-diagram, without starting Python and grounding. The layer compiles nothing: its row is one forward of 5 iterations.
-The paper counts all n^3 clauses; here those that are always true are left out before.
+Each row compiles in its own process, which is stopped at the time limit. Seconds are for building the diagram, without
+the start of Python and without grounding. The layer compiles nothing: its row is one forward call of 5 iterations. The
+paper counts all n^3 clauses; here clauses that are always true are removed before.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ RULE = "C(a,b) ^ C(b,c) => C(a,c)"
 ITERATIONS = 5
 # seconds in the table of the paper's appendix
 PAPER = {5: "0.38", 6: "11.1", 7: "135.7", 8: "6419.2", 9: "> 24 h", 512: "0.03"}
-# how many relations over so many things are transitive (OEIS A006905): what a right circuit counts
+# number of transitive relations over n elements (OEIS A006905): the model count of a correct circuit
 MODELS = {1: 2, 2: 13, 3: 171, 4: 3994, 5: 154303, 6: 9415189, 7: 878222530}
-# beyond the limit of a row, until its process is ended: for the imports, and for a step that looks at no clock
+# extra time before the process is stopped: for imports, and for steps that do not check the clock
 GRACE_SECONDS = 20.0
-# how a process ends that has seen the limit itself
+# exit code of a process that stopped itself at the limit
 OVER = 3
-# takes tokens and limit; prints seconds, nodes, products and models
+# arguments: tokens and limit; prints seconds, nodes, products and models
 COMPILE = """
 import sys, time
 from logicmp import CostError
@@ -52,7 +52,7 @@ print(time.perf_counter() - start, root.count(), root.size(), manager.global_mod
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table; seconds are None where the limit came first."""
+    """One row of the table; `seconds` is None if the time limit was reached."""
 
     tokens: int
     variables: int
@@ -64,12 +64,12 @@ class Row:
 
 
 def ground(tokens: int) -> Cnf:
-    """The clauses of the rule over so many tokens."""
+    """The clauses of the rule over this many tokens."""
     return build_cnf(ground_constraints(as_constraints(RULE), {"thing": tokens}))
 
 
 def compile_row(tokens: int, limit: float) -> Row:
-    """Compile the rule over so many tokens in a process of its own, and end it at the limit."""
+    """Compile the rule over this many tokens in its own process, and stop it at the limit (in seconds)."""
     cnf = ground(tokens)
     row = Row(tokens, cnf.n_booleans, len(cnf.clauses), None)
     try:
@@ -80,16 +80,16 @@ def compile_row(tokens: int, limit: float) -> Row:
     if done.returncode == OVER:
         return row
     if done.returncode:
-        raise LogicMPError(f"compiling {tokens} tokens ended with code {done.returncode} before the limit",
-                           "look at the memory, or give fewer tokens or less time")
+        raise LogicMPError(f"compiling {tokens} tokens failed with exit code {done.returncode}",
+                           "check the memory; use fewer --tokens or a smaller --seconds-limit")
     seconds, nodes, products, models = done.stdout.split()
     if int(models) != MODELS.get(tokens, int(models)):
-        raise Disagreement(f"the circuit of {tokens} tokens has {models} models, not {MODELS[tokens]}")
+        raise Disagreement(f"the circuit of {tokens} tokens has {models} models, expected {MODELS[tokens]}")
     return replace(row, seconds=float(seconds), nodes=int(nodes), products=int(products), models=int(models))
 
 
 def layer_row(tokens: int, repeat: int = 5) -> Row:
-    """The median of some forwards of the layer, float32."""
+    """Median time of `repeat` forward calls of the layer, float32."""
     layer = LogicMP(RULE, ITERATIONS)
     logits = 2 * torch.randn(tokens, tokens, generator=torch.Generator().manual_seed(0))
     seconds = []
@@ -103,7 +103,7 @@ def layer_row(tokens: int, repeat: int = 5) -> Row:
 
 
 def as_markdown(circuits: Sequence[Row], layer: Row, limit: float) -> str:
-    """The table, with the paper's seconds beside ours."""
+    """The table, with a column for the paper's seconds."""
     lines = ["| tokens | variables | clauses | circuit, s | nodes | products | paper, s |",
              "|---:|---:|---:|---:|---:|---:|---:|"]
     for row in circuits:
@@ -111,24 +111,27 @@ def as_markdown(circuits: Sequence[Row], layer: Row, limit: float) -> str:
         nodes, products = ("" if x is None else f"{x:,}" for x in (row.nodes, row.products))
         lines.append(f"| {row.tokens} | {row.variables:,} | {row.clauses:,} | {seconds} | {nodes} | {products} | "
                      f"{PAPER.get(row.tokens, '')} |")
-    lines.append(f"| {layer.tokens}, the layer instead | {layer.variables:,} | {layer.clauses:,} | {layer.seconds:.3f} "
+    lines.append(f"| {layer.tokens}, layer | {layer.variables:,} | {layer.clauses:,} | {layer.seconds:.3f} "
                  f"| | | {PAPER.get(layer.tokens, '')} |")
     return "\n".join(lines)
 
 
 def main(arguments: list[str] | None = None, show: Callable[[str], None] = print) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks compile-time", description=__doc__.split("\n")[0])
-    parser.add_argument("--tokens", type=int, nargs="+", default=[5, 6, 7, 8], metavar="N", help="rows of the table")
-    parser.add_argument("--layer-tokens", type=int, default=512, metavar="N", help="size of the layer (default: 512)")
-    parser.add_argument("--seconds-limit", type=float, default=60.0, metavar="S", help="per row (default: 60)")
-    parser.add_argument("--json", metavar="FILE", help="write the rows there")
+    parser.add_argument("--tokens", type=int, nargs="+", default=[5, 6, 7, 8], metavar="N",
+                        help="numbers of tokens, one row each")
+    parser.add_argument("--layer-tokens", type=int, default=512, metavar="N",
+                        help="tokens of the layer's row (default: 512)")
+    parser.add_argument("--seconds-limit", type=float, default=60.0, metavar="S",
+                        help="time limit per row, in seconds (default: 60)")
+    parser.add_argument("--json", metavar="FILE", help="write the rows to FILE")
     chosen = parser.parse_args(arguments)
     circuits = []
     for tokens in chosen.tokens:
         print(f"{tokens} tokens ...", file=sys.stderr)
         circuits.append(compile_row(tokens, chosen.seconds_limit))
         if circuits[-1].seconds is None:
-            # more tokens take longer still
+            # more tokens would take even longer
             break
     layer = layer_row(chosen.layer_tokens)
     if chosen.json:

@@ -1,7 +1,7 @@
-"""The cases that start from files: loading them, and inference from them as a user runs it.
+"""The cases that start from files: loading, and inference as a user runs it.
 
-    loading     load_theory, load_facts                beside regular expressions that check nothing
-    infer       load + plan + 20 updates               in one process after the imports, and as `logicmp infer`
+    loading     load_theory, load_facts                baseline: regular expressions without checks
+    infer       load + plan + 20 iterations             in one process after the imports, and as `logicmp infer`
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from .case import Options, Ratio, Task, Unavailable
 
 # loading
 
-# 160,000 facts, 3.5 MB, to 20,000 rules
+# 160,000 facts (3.5 MB) for 20,000 rules
 FACTS_PER_RULE = 8
 
 
 def theory_text(n_rules: int) -> str:
-    """A theory of many rules over a hundred predicates, in the forms that files have."""
+    """A theory of many rules over 100 predicates, in the usual forms."""
     declared = [f"P{k}(person, person)" for k in range(50)] + [f"Q{k}(person)" for k in range(50)]
     forms = ("{w} P{i}(x, y) ^ P{j}(y, z) => P{k}(x, z)", "{w} !P{i}(x, y) v Q{j}(x) v !Q{k}(y)",
              "{w} Q{i}(x) ^ P{j}(x, y) => Q{k}(y)", "{w} !Q{i}(x) v P{j}(x, Anna{k})")
@@ -38,7 +38,7 @@ def theory_text(n_rules: int) -> str:
 
 
 def facts_text(n_facts: int) -> str:
-    """As many different facts, one in ten negative."""
+    """`n_facts` different facts, 10% of them negative."""
     return "\n".join(f"{'!' if f % 10 == 0 else ''}P{f % 50}(Anna{f // 50 % 1000}, Bob{f // 50_000})"
                      for f in range(n_facts))
 
@@ -65,12 +65,12 @@ def loading_tasks(n: int, options: Options) -> Iterator[Task]:
 
 # inference
 
-# full batches: every update sees all groundings of all rules
+# iterations, each over all groundings of all rules
 UPDATES = 20
 MEAN_FIELD: dict[str, Any] = {"iterations": UPDATES, "damping": 0.0, "tolerance": 0.0}
 QUERY = "advisedBy"
 LOAD, FIRST, WHOLE, COMMAND = "load", "plan and first update", "all in one process", "command line"
-# seconds of other engines on the same files, for the order of magnitude only
+# seconds of other engines on the same files; they show the order of magnitude only
 ELSEWHERE = {"language": "PSL 10 s, Alchemy MC-SAT 5.6 s, Tuffy 58 s"}
 
 
@@ -78,7 +78,7 @@ def infer_tasks(n: int, options: Options) -> Iterator[Task]:
     root = options.data_folder / "relational/uw_cse"
     folders = sorted(path.parent for path in root.glob("*/predicates"))
     if not folders:
-        raise Unavailable(f"there is no split of UW-CSE in {str(root)!r}")
+        raise Unavailable(f"no split of UW-CSE in {str(root)!r}")
     for folder in folders:
         for world in ("closed", "open"):
             theory, facts = _load(folder)
@@ -100,7 +100,7 @@ def _infer(theory: Theory, facts: Evidence, world: str, **options: Any) -> Margi
 
 
 def run_command(folder: Path, world: str) -> str:
-    """The same by the command line, from the start of Python to the last answer."""
+    """Run `logicmp infer` in a new process and return its output."""
     options = [word for name, value in MEAN_FIELD.items() for word in (f"--{name}", str(value))]
     words = ["infer", "-i", str(folder), "-e", str(folder), "-q", QUERY, "-m", "mean-field", "--world", world,
              "--format", "json", "--quiet", *options]
@@ -109,7 +109,7 @@ def run_command(folder: Path, world: str) -> str:
 
 
 def _check_infer(folder: Path, world: str) -> float:
-    """The library and the command line give the same."""
+    """Largest difference between the answers of the library and of the command line."""
     want = {row["atom"]: row["probability"] for row in json.loads(run_command(folder, world))["marginals"]}
     got = _infer(*_load(folder), world)
     if list(got) != list(want):
@@ -120,7 +120,7 @@ def _check_infer(folder: Path, world: str) -> float:
 def _infer_notes(name: str, theory: Theory, facts: Evidence, medians: Mapping[str, float]) -> dict[str, str]:
     further = medians[WHOLE] - medians[LOAD] - medians[FIRST]
     notes = {"files": f"{len(theory.rules)} rules, {len(facts)} facts",
-             f"{UPDATES - 1} further updates:": f"{1e3 * max(further, 0.0):.3g} ms"}
+             f"{UPDATES - 1} more iterations:": f"{1e3 * max(further, 0.0):.3g} ms"}
     if name in ELSEWHERE:
         notes["measured elsewhere on a busy machine:"] = ELSEWHERE[name]
     return notes

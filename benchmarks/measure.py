@@ -1,13 +1,13 @@
-"""Time and memory of several sides of one comparison, under the same conditions.
+"""Measure time and memory of several functions under the same conditions.
 
-Time: the sides take turns, A B A B ..., so that each sees the same state of the machine; each is warmed up first, short
-ones are repeated within a sample. The median of the samples counts, and the samples are kept.
+Time: the functions take turns, A B A B ..., so that all run in the same state of the machine. Each is warmed up first;
+a short one runs several times per sample. The result is the median; all samples are kept.
 
-Memory: the peak of what torch's CPU allocator holds beyond what it held before, from the allocation events that the
-profiler records. A saved-tensors hook sees what is kept for backward, but not what is made and dropped on the way; a
-child process's ru_maxrss sees everything, but also what malloc keeps back and MKL's own buffers. The allocator's events
-are complete, and the same in every run. Checked against VmHWM of a child in which every tensor is mapped on its own
-(MALLOC_MMAP_THRESHOLD_=65536): 2 MB apart at 105 MB. With malloc's defaults the same child grows by 150 to 250 MB.
+Memory: the peak of torch's CPU allocator minus its start value, from the profiler's allocation events. These events are
+complete, and the same in every run. The alternatives are not: a saved-tensors hook misses temporary tensors, and
+`ru_maxrss` of a child process includes memory that malloc does not return and the buffers of MKL. Checked against VmHWM
+of a child process that maps every tensor separately (MALLOC_MMAP_THRESHOLD_=65536): a difference of 2 MB at 105 MB.
+With malloc's defaults the same child grows by 150 to 250 MB.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from typing import Any
 
 Side = Callable[[], object]
 
-# a sample takes at least so long: short runs are repeated within it
+# shortest sample: shorter functions run several times per sample
 SAMPLE_SECONDS = 0.04
 WARM_UP_RUNS = 2
 
 
 def interleave(sides: Mapping[str, Side], repeat: int,
                sample_seconds: float | None = None) -> dict[str, list[float]]:
-    """Seconds per run of every side, `repeat` samples each, taken in turns.
+    """Seconds per run of every function, `repeat` samples each, taken in turns.
 
     >>> samples = interleave({"a": lambda: None, "b": lambda: None}, repeat=3, sample_seconds=0)
     >>> {name: len(times) for name, times in samples.items()}
@@ -45,7 +45,7 @@ def interleave(sides: Mapping[str, Side], repeat: int,
             start = time.perf_counter()
             side()
             spent = time.perf_counter() - start
-            # what takes seconds needs no second warm-up
+            # a slow function needs no second warm-up
             if spent > 1:
                 break
         runs[name] = max(1, math.ceil(least / max(spent, 1e-7)))
@@ -72,7 +72,7 @@ def median(samples: list[float]) -> float:
 
 
 def peak_memory(side: Side) -> int:
-    """Bytes that a run holds at its peak, beyond what was there before it."""
+    """Peak memory of one run in bytes, minus the memory in use before it."""
     import torch
 
     side()
@@ -80,7 +80,7 @@ def peak_memory(side: Side) -> int:
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profiler:
         result = side()
     del result
-    # the public events keep only allocations outside of operators; these are all of them, in order
+    # the public events miss allocations inside operators; these events have all of them
     events = profiler.profiler.kineto_results.events()
     held = peak = 0
     for event in sorted((e for e in events if e.name() == "[memory]"), key=lambda e: e.start_ns()):
@@ -90,7 +90,7 @@ def peak_memory(side: Side) -> int:
 
 
 def machine() -> dict[str, Any]:
-    """What a number depends on besides the code: recorded with every run."""
+    """Versions, threads and load: results depend on them, so every run records them."""
     import numpy
     import opt_einsum
     import torch
@@ -108,7 +108,7 @@ def machine() -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "cores": os.cpu_count(),
         "processor": _processor(),
-        # above the number of cores, something else was running
+        # a load above the number of cores means that other programs were running
         "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
         "time": time.strftime("%Y-%m-%d %H:%M:%S"),
     }

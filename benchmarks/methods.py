@@ -1,11 +1,11 @@
-"""Every inference method beside published probabilities: how far off, and how long.
+"""Errors and times of every inference method, compared with published probabilities.
 
     python -m benchmarks methods --methods mean-field,exact
     python -m benchmarks methods --data DIR --cases smoke alarm --json methods.json
 
 A case is a folder of `mln/` with model.mln, evidence.db, query.txt, and an expected.json whose status is "exact": the
-marginals of some atoms, the grammar of the model and the predicates that are closed. The methods are those of
-`logicmp.inference.run.METHODS`, so that a new one appears here by itself.
+marginals of some atoms, the grammar of the model and the closed predicates. All methods in
+`logicmp.inference.run.METHODS` are measured.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from logicmp.inference.run import METHODS, method_class
 
 @dataclass(frozen=True)
 class PublishedCase:
-    """A model whose probabilities are known."""
+    """A model with published probabilities."""
 
     name: str
     theory: Theory
     evidence: Evidence
     query: str
-    # predicates of which an atom that no fact names is false; all others are open
+    # closed predicates: their atoms are false without a fact; all other predicates are open
     closed: tuple[str, ...]
     marginals: Mapping[str, float]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one method did on one case."""
+    """Errors and seconds of one method on one case."""
 
     seconds: float
-    # the absolute errors, by atom; none if there was no answer
+    # absolute error by atom; empty without an answer
     errors: Mapping[str, float] = field(default_factory=dict)
-    # why there was none: "refused" or "stopped", and the message
+    # why there is no answer: "rejected" or "stopped", and the message
     failure: str = ""
     message: str = ""
 
@@ -58,22 +58,23 @@ class Outcome:
 
 
 def find_published(data: Path | None, names: Sequence[str] = ()) -> list[PublishedCase]:
-    """The cases with exact answers under `data`/mln; of these the ones whose name contains one of `names`."""
+    """The cases of `data`/mln with exact answers; if `names` are given, those whose name contains one of them."""
     chosen = data or os.environ.get("LOGICMP_DATA")
     if not chosen:
-        raise LogicMPError("the methods are compared on data that is not part of the package",
-                           "give --data, or set LOGICMP_DATA, to a folder with mln/CASE/model.mln, evidence.db, "
+        raise LogicMPError("methods needs data sets, which are not part of the package",
+                           "pass --data or set LOGICMP_DATA, a folder with mln/CASE/model.mln, evidence.db, "
                            "query.txt and expected.json")
     root = Path(chosen) / "mln"
     folders = sorted(path.parent for path in root.glob("*/expected.json"))
     about = {folder: _expected(folder / "expected.json") for folder in folders}
     exact = [folder for folder in folders if about[folder].get("status") == "exact"]
     if not exact:
-        raise LogicMPError(f"there is no case with exact answers in {str(root)!r}",
-                           'a case is a folder with an expected.json whose "status" is "exact"')
+        raise LogicMPError(f"no case with exact answers in {str(root)!r}",
+                           'expected a folder with an expected.json whose "status" is "exact"')
     for name in names:
         if not any(name in folder.name for folder in exact):
-            raise LogicMPError(f"there is no case {name!r}", f"cases: {', '.join(folder.name for folder in exact)}")
+            raise LogicMPError(f"unknown case {name!r}",
+                               f"available cases: {', '.join(folder.name for folder in exact)}")
     return [_load(folder, about[folder]) for folder in exact
             if not names or any(name in folder.name for name in names)]
 
@@ -93,14 +94,14 @@ def _load(folder: Path, expected: Mapping[str, Any]) -> PublishedCase:
 
 
 class _Stopped(Exception):
-    """The time is up."""
+    """The time limit is reached."""
 
 
 def run_method(case: PublishedCase, method: str, seed: int = 0, seconds_limit: float = math.inf) -> Outcome:
-    """Answer one case by one method, with its default options; the files were read and the modules imported before."""
+    """Run one method with default options on one case; loading files and modules is not timed."""
     start = time.perf_counter()
 
-    # methods report their progress, and there a run can be stopped
+    # methods report their progress, so the callback can stop them
     def watch(what: str, done: int, total: int) -> None:
         if time.perf_counter() - start > seconds_limit:
             raise _Stopped(f"after {seconds_limit:g} s, {what} {done:,} of {total:,}")
@@ -110,7 +111,7 @@ def run_method(case: PublishedCase, method: str, seed: int = 0, seconds_limit: f
                       progress=watch)
         seconds = time.perf_counter() - start
     except LogicMPError as error:
-        return Outcome(time.perf_counter() - start, failure="refused", message=error.message)
+        return Outcome(time.perf_counter() - start, failure="rejected", message=error.message)
     except _Stopped as cause:
         return Outcome(time.perf_counter() - start, failure="stopped", message=str(cause))
     return Outcome(seconds, {atom: abs(found[atom] - p) for atom, p in case.marginals.items()})
@@ -118,9 +119,8 @@ def run_method(case: PublishedCase, method: str, seed: int = 0, seconds_limit: f
 
 def run_methods(cases: Sequence[PublishedCase], methods: Sequence[str], seed: int = 0, seconds_limit: float = math.inf,
                 say: Callable[[str], None] = lambda text: None) -> dict[str, dict[str, Outcome]]:
-    """By case and method what came out."""
-    # what a method imports, and what torch sets up at its first call, is no part of any case; a method that refuses
-    # even this will say so in the table
+    """Run every method on every case; return the outcomes by case and method."""
+    # a first call imports modules and sets up torch, which must not count; its errors appear again in the table
     for method in methods:
         with contextlib.suppress(LogicMPError):
             infer("person = {Anna}\nSmokes(person)\n1 Smokes(x)", query="Smokes", method=method, seed=seed)
@@ -133,17 +133,17 @@ def run_methods(cases: Sequence[PublishedCase], methods: Sequence[str], seed: in
 
 
 def as_markdown(outcomes: Mapping[str, Mapping[str, Outcome]], methods: Sequence[str]) -> str:
-    """One row a case, three columns a method, a row that sums up, and below the table why some have no answer.
+    """One row per case, three columns per method, a row of totals; below the table, why answers are missing.
 
-    >>> outcomes = {"one": Outcome(0.5, {"A": 0.25, "B": 0.75}), "two": Outcome(0.1, {}, "refused", "too wide")}
+    >>> outcomes = {"one": Outcome(0.5, {"A": 0.25, "B": 0.75}), "two": Outcome(0.1, {}, "rejected", "too wide")}
     >>> print(as_markdown({case: {"exact": outcome} for case, outcome in outcomes.items()}, ["exact"]))
     | case | exact: mean | max | seconds |
     |---|--:|--:|--:|
     | one | 0.5000 | 0.7500 | 0.500 |
-    | two | refused | | 0.100 |
-    | **all** | 0.5000 | 0.7500 | 0.600 |
+    | two | rejected | | 0.100 |
+    | all | 0.5000 | 0.7500 | 0.600 |
     <BLANKLINE>
-    exact refused two: too wide
+    exact rejected two: too wide
     """
     lines = ["| case | " + " | ".join(f"{method}: mean | max | seconds" for method in methods) + " |",
              "|---" + "|--:|--:|--:" * len(methods) + "|"]
@@ -153,7 +153,7 @@ def as_markdown(outcomes: Mapping[str, Mapping[str, Outcome]], methods: Sequence
         below += [f"{method} {row[method].failure} {name}: {row[method].message}" for method in methods
                   if row[method].failure]
     totals = (_total([row[method] for row in outcomes.values()]) for method in methods)
-    lines.append(f"| **all** | {' | '.join(totals)} |")
+    lines.append(f"| all | {' | '.join(totals)} |")
     return "\n".join([*lines, *([""] if below else []), *below])
 
 
@@ -164,7 +164,7 @@ def _cells(outcome: Outcome) -> str:
 
 
 def _total(outcomes: Sequence[Outcome]) -> str:
-    """The mean of means, the maximum of maxima, and all seconds."""
+    """The mean of the means, the maximum of the maxima, and the sum of the seconds."""
     answered = [outcome for outcome in outcomes if outcome.errors]
     seconds = f"{sum(outcome.seconds for outcome in outcomes):.3f}"
     if not answered:
@@ -174,7 +174,7 @@ def _total(outcomes: Sequence[Outcome]) -> str:
 
 
 def as_json(outcomes: Mapping[str, Mapping[str, Outcome]]) -> dict[str, Any]:
-    """By case and method: mean and maximum error, the error of each atom, seconds, or why there is no answer."""
+    """By case and method: mean and maximum error, error by atom, and seconds; or why there is no answer."""
     return {case: {method: _entry(outcome) for method, outcome in row.items()} for case, row in outcomes.items()}
 
 
@@ -185,7 +185,7 @@ def _entry(outcome: Outcome) -> dict[str, Any]:
 
 
 def chosen_methods(text: str) -> list[str]:
-    """Names from a list with commas; all that there are if it is empty.
+    """The methods in a list separated by commas; all methods if it is empty.
 
     >>> chosen_methods("exact, mean-field")
     ['exact', 'mean-field']

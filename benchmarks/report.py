@@ -1,4 +1,4 @@
-"""Run cases, show what came out, and set two runs side by side."""
+"""Run cases, print the results as a table, and compare two runs."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from rich.table import Table
 from .case import TOLERANCE, Case, Disagreement, Options, Task, Unavailable
 from .measure import interleave, machine, median, peak_memory
 
-# a change smaller than this, in percent, is what two runs of the same code differ by
+# two runs of the same code differ by up to this many percent
 NOISE = 3.0
 
 
 def run_task(case: Case, task: Task, repeat: int) -> dict[str, Any]:
-    """Check one task, measure its sides, and judge the ratios."""
+    """Check one task, measure its functions, and compare the ratios with their targets."""
     difference = abs(task.check())
     if not difference <= TOLERANCE:
-        raise Disagreement(f"{case.name}, {task.setting}: the sides differ by {difference:.2g} (limit {TOLERANCE:g}), "
-                           "so they are not timed")
+        raise Disagreement(f"{case.name}, {task.setting}: results differ from the baseline by {difference:.2g} (limit "
+                           f"{TOLERANCE:g}), so the case is not timed")
     if task.measures == "memory":
         samples = {name: [float(peak_memory(side))] for name, side in task.sides.items()}
     else:
@@ -29,15 +29,15 @@ def run_task(case: Case, task: Task, repeat: int) -> dict[str, Any]:
     ratios = []
     for ratio in task.ratios:
         value = ratio.value(medians)
-        ratios.append({"of": ratio.of, "beside": ratio.beside, "value": value, "share": ratio.is_share,
-                       "bar": ratio.bar, "met": ratio.is_met(value)})
+        ratios.append({"of": ratio.of, "baseline": ratio.baseline, "value": value, "share": ratio.is_share,
+                       "target": ratio.target, "met": ratio.is_met(value)})
     return {"case": case.name, "setting": task.setting, "measures": task.measures, "difference": difference,
             "sides": {name: {"median": medians[name], "samples": samples[name]} for name in samples},
             "ratios": ratios, "notes": task.notes(medians)}
 
 
 def run_cases(cases: Iterable[Case], options: Options, repeat: int, console: Console) -> dict[str, Any]:
-    """Run cases one after the other; one that cannot run, or that disagrees, is listed with the reason."""
+    """Run the cases in turn; list those that cannot run or that differ from their baseline, with the reason."""
     results: list[dict[str, Any]] = []
     failed: list[dict[str, str]] = []
     for case in cases:
@@ -54,20 +54,20 @@ def run_cases(cases: Iterable[Case], options: Options, repeat: int, console: Con
                 console.print(f"error: {cause}", style="bold red", markup=False)
             except Unavailable as cause:
                 failed.append({"case": case.name, "kind": "unavailable", "reason": str(cause)})
-                console.print(f"{case.name} left out: {cause}", style="yellow", markup=False)
+                console.print(f"{case.name} skipped: {cause}", style="yellow", markup=False)
                 break
     return {"machine": machine(), "results": results, "failed": failed}
 
 
 def show(run: dict[str, Any], console: Console) -> None:
-    """The table of a run, and below it what else there is to say."""
+    """Print the table of a run, and its notes."""
     about = run["machine"]
     changed = " with uncommitted changes" if about["uncommitted_changes"] else ""
     table = Table(title=f"commit {about['commit']}{changed}, torch {about['torch']}, {about['threads']} threads",
                   title_justify="left")
-    for column in ("case", "setting", "side", "median", "beside", "ratio", "bar", "met"):
-        table.add_column(column, justify="right" if column in ("median", "ratio", "bar") else "left",
-                         no_wrap=column in ("median", "ratio", "bar"))
+    for column in ("case", "setting", "measured", "median", "baseline", "ratio", "target", "met"):
+        table.add_column(column, justify="right" if column in ("median", "ratio", "target") else "left",
+                         no_wrap=column in ("median", "ratio", "target"))
     for result in run["results"]:
         first = True
         for name, side in result["sides"].items():
@@ -77,7 +77,8 @@ def show(run: dict[str, Any], console: Console) -> None:
                     result["case"] if first else "", result["setting"] if first else "", name if k == 0 else "",
                     quantity(side["median"], result["measures"]) if k == 0 else "",
                     *(("", "", "", "") if ratio is None else (
-                        ratio["beside"], f"{ratio['value']:.2f}x" + (" of" if ratio["share"] else ""), ratio["bar"],
+                        ratio["baseline"], f"{ratio['value']:.2f}x" + (" cost" if ratio["share"] else ""),
+                        ratio["target"],
                         {True: "[green]yes[/]", False: "[bold red]no[/]", None: ""}[ratio["met"]])))
                 first = False
         table.add_section()
@@ -88,7 +89,7 @@ def show(run: dict[str, Any], console: Console) -> None:
 
 
 def quantity(value: float, measures: str) -> str:
-    """Seconds as milliseconds if they are less than one, bytes as MB.
+    """A time in ms below one second and in s above, memory in MB.
 
     >>> quantity(0.0123, "time"), quantity(2.49, "time"), quantity(2.5e8, "memory")
     ('12.3 ms', '2.49 s', '250 MB')
@@ -99,10 +100,10 @@ def quantity(value: float, measures: str) -> str:
 
 
 def compare(old: dict[str, Any], new: dict[str, Any]) -> str:
-    """A markdown table of two runs: each side's median, and how much faster or slower it became."""
+    """A markdown table of two runs: both medians, and the change in percent."""
     before = {(r["case"], r["setting"], name): side["median"]
               for r in old["results"] for name, side in r["sides"].items()}
-    lines = ["| case | setting | side | old | new | change |", "|---|---|---|---:|---:|---|"]
+    lines = ["| case | setting | measured | old | new | change |", "|---|---|---|---:|---:|---|"]
     seen = set()
     for result in new["results"]:
         for name, side in result["sides"].items():
@@ -116,11 +117,11 @@ def compare(old: dict[str, Any], new: dict[str, Any]) -> str:
     differ = [f"{key} {old['machine'].get(key)} -> {new['machine'].get(key)}"
               for key in ("commit", "torch", "threads", "processor", "load")
               if old["machine"].get(key) != new["machine"].get(key)]
-    return "\n".join([*lines, "", f"Different between the runs: {'; '.join(differ) or 'nothing'}.", ""])
+    return "\n".join([*lines, "", f"Differences between the runs: {'; '.join(differ) or 'nothing'}.", ""])
 
 
 def change(old: float | None, new: float, measures: str = "time") -> str:
-    """How much faster or slower, in percent of the old.
+    """How much faster or slower, in percent of the old value.
 
     >>> change(2.0, 1.0), change(1.0, 1.5), change(1.0, 1.01)
     ('50% faster', '50% slower', 'same')

@@ -1,13 +1,13 @@
-"""The paper's mean field before its two improvements: grounding by grounding, for the ablation of its speed.
+"""Mean field without the paper's two improvements, one grounding at a time, for the speed ablation.
 
 Room: benchmarks.  Paper: Eq. 2-3, Theorem 1, the figure of the speed ablation.
 
-    Smokes(A) Friends(A,B) !Smokes(B)     true with probability q q (1-q): one message for each of its three atoms
+    Smokes(A) Friends(A,B) !Smokes(B)     true with probability q q (1-q): one message to each of its three atoms
     rule_out=False                        each message a sum over all values of the other atoms (Eq. 3)
-    rule_out=True                         only the one assignment that violates the rule matters (Theorem 1)
+    rule_out=True                         only the one assignment that violates the rule (Theorem 1)
     parallel=True                         all groundings at once: gather, multiply, scatter
 
-The answers are those of `mean-field`, which needs no groundings at all.
+The answers equal those of `mean-field`, which does not enumerate groundings.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from logicmp.limits import need
 
 @dataclass
 class MeanFieldSequential(Method):
-    """Synchronous updates, as `mean-field` does them, over the groundings one by one.
+    """The synchronous iterations of `mean-field`, over one grounding at a time.
 
     Args:
-        iterations: limit of updates; their exact number if `tolerance` is 0.
+        iterations: largest number of iterations; all of them are done if `tolerance` is 0.
         damping: share of the previous log-odds kept, 0 to below 1.
-        tolerance: stop when no marginal moves by more than this.
+        tolerance: stop when no marginal changes by more than this.
         hard_weight: finite weight that stands in for a hard rule.
         rule_out: use Theorem 1; otherwise sum over all values of the other atoms.
-        parallel: all groundings at once.
+        parallel: compute all groundings at once.
     """
 
     name: ClassVar[str] = "mean-field-sequential"
@@ -64,7 +64,7 @@ class MeanFieldSequential(Method):
         for number in range(self.iterations):
             if problem.limits.is_over():
                 status = Status.TIME
-                notes.append(f"mean field was stopped after {problem.limits.seconds} s and {number} updates")
+                notes.append(f"mean field was stopped after {problem.limits.seconds} s and {number} iterations")
                 break
             with np.errstate(invalid="ignore"):
                 update = network.potentials - aggregate(q, weights)
@@ -77,25 +77,25 @@ class MeanFieldSequential(Method):
                 break
         else:
             if self.tolerance:
-                notes.append(f"mean field did not converge in {self.iterations} updates")
+                notes.append(f"mean field did not converge in {self.iterations} iterations")
         expected = expected_counts(network, independent_probabilities(network, q, np.arange(network.n_features)))
         return Solution(odds_of_values(network, q), status, odds_of_counts(network, expected), notes=notes)
 
     def _network(self, problem: Problem) -> Network:
-        """The network with a finite weight for hard rules, as in the layer."""
+        """The ground network with a finite weight for hard rules, as in the layer."""
         rules = [replace(rule, is_hard=False, weight=self.hard_weight) if rule.is_hard else rule
                  for rule in problem.world.theory.rules]
         network = problem.network((*rules, *problem.formulas))
         if len(network.cards) > network.n_own:
             feature = int(np.searchsorted(network.begins, np.flatnonzero(network.var >= network.n_own)[0], "right")) - 1
             rule = network.rules[network.rule[feature]]
-            raise RuleError("the quantifier of this rule cannot be done grounding by grounding", rule.span,
-                            "use mean-field, which multiplies over it")
+            raise RuleError("mean-field-sequential does not support the quantifier of this rule", rule.span,
+                            "use mean-field")
         return network
 
 
 def _softmax(network: Network, logits: np.ndarray) -> np.ndarray:
-    """Probabilities of the values of each variable, flat."""
+    """Probabilities of the values of all variables, as one flat array."""
     if not len(logits):
         return logits
     starts = network.starts[:-1]
@@ -105,7 +105,7 @@ def _softmax(network: Network, logits: np.ndarray) -> np.ndarray:
 
 
 class _Sequential:
-    """One grounding after the other, compiled: the loops of Eq. 2-3 as they are written."""
+    """Messages of one grounding at a time: the loops of Eq. 2-3 as written, compiled."""
 
     def __init__(self, network: Network, rule_out: bool):
         values, begins = network.sets.flat()
@@ -120,7 +120,7 @@ class _Sequential:
 
 @cache
 def _compiled(rule_out: bool) -> Callable[..., None]:
-    need("numba", "sampling", "grounding by grounding", "use parallel=True")
+    need("numba", "sampling", "mean-field-sequential", "use parallel=True")
     from numba import njit
 
     compiled: Callable[..., None] = njit(_messages_by_theorem if rule_out else _messages_by_sum)
@@ -129,7 +129,7 @@ def _compiled(rule_out: bool) -> Callable[..., None]:
 
 def _messages_by_theorem(feature: Any, var: Any, chosen: Any, starts: Any, cards: Any, values: Any, begins: Any, q: Any,
                          weights: Any, total: Any) -> None:
-    """To atom i: the probability that all other literals of the grounding are true (Theorem 1)."""
+    """Message to atom i: the probability that all other literals of the grounding are true (Theorem 1)."""
     for f in range(len(feature) - 1):
         for i in range(feature[f], feature[f + 1]):
             p = weights[f]
@@ -145,7 +145,7 @@ def _messages_by_theorem(feature: Any, var: Any, chosen: Any, starts: Any, cards
 
 def _messages_by_sum(feature: Any, var: Any, chosen: Any, starts: Any, cards: Any, values: Any, begins: Any, q: Any,
                      weights: Any, total: Any) -> None:
-    """To each value of atom i: the expected violation over all values of the other atoms (Eq. 3)."""
+    """Message to each value of atom i: the expected violation over all values of the other atoms (Eq. 3)."""
     for f in range(len(feature) - 1):
         first, last = feature[f], feature[f + 1]
         n = 1
@@ -172,7 +172,7 @@ def _messages_by_sum(feature: Any, var: Any, chosen: Any, starts: Any, cards: An
 
 
 class _Parallel:
-    """All groundings at once, those of one length together."""
+    """Messages of all groundings at once, grouped by the number of literals."""
 
     def __init__(self, network: Network, rule_out: bool):
         self.network, self.rule_out = network, rule_out
@@ -194,7 +194,7 @@ class _Parallel:
         return np.bincount(network.starts[network.var[owner]] + value, message[owner], len(q))
 
     def _by_sum(self, holds: np.ndarray, others: np.ndarray) -> np.ndarray:
-        """The sum over all assignments of the other literals of their probability and of whether they are all true."""
+        """Probability that all other literals are true, as a sum over all their assignments."""
         total = np.zeros(len(others))
         for truth in itertools.product((True, False), repeat=others.shape[1]):
             p = np.where(truth, holds[others], 1 - holds[others]).prod(1)

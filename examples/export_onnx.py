@@ -1,4 +1,4 @@
-"""Export the layer to ONNX, with the batch and the number of entities left open, and run it without torch.
+"""Export the layer to ONNX, for any batch size and any number of entities, and run it without torch.
 
     pip install onnx onnxscript onnxruntime
     python examples/export_onnx.py
@@ -26,7 +26,8 @@ def main() -> None:
             (got,) = session.run(None, {session.get_inputs()[0].name: logits.numpy()})
             with torch.no_grad():
                 want = layer(logits)
-            print(f"{list(shape)}: largest difference to torch {float((torch.from_numpy(got) - want).abs().max()):.1e}")
+            difference = float((torch.from_numpy(got) - want).abs().max())
+            print(f"{list(shape)}: largest difference from torch {difference:.1e}")
 
 
 if __name__ == "__main__":

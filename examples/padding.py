@@ -1,4 +1,4 @@
-"""Items of different length in one batch: pad, and say with a mask which entities exist.
+"""Put items of different lengths into one batch: pad them, and mark the existing entities with a mask.
 
     python examples/padding.py
 """
@@ -7,7 +7,7 @@ import torch
 
 from logicmp import LogicMP
 
-# a tagger that must not let I follow O
+# tag I must not follow tag O
 TAGS = """
 label(token) in {O, B, I}
 3 label(i) in {O} => label(i+1) in {O, B}
@@ -29,7 +29,7 @@ def main() -> None:
             alone = layer(sentence)
             same = torch.allclose(alone, corrected[: len(sentence)], atol=1e-5)
             tags = lambda logits: " ".join("OBI"[k] for k in logits.argmax(-1))  # noqa: E731
-            print(f"{tags(sentence):<15} -> {tags(alone):<15} the same in the padded batch: {same}")
+            print(f"{tags(sentence):<15} -> {tags(alone):<15} same in the padded batch: {same}")
 
 
 if __name__ == "__main__":

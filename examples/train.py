@@ -1,7 +1,7 @@
-"""Drop the layer on a model and train both end to end.
+"""Add the layer to a model and train both end to end.
 
-A small network judges pairs of points: same cluster or not? The layer adds what it cannot know of one pair alone:
-that the answers must be transitive. The weight of the rule is learned with the rest.
+A small model predicts for each pair of points whether both are in the same cluster. It judges each pair alone; the
+layer adds the rule that the answers are transitive. The weight of the rule is trained with the model.
 
     python examples/train.py
 """
@@ -18,7 +18,7 @@ symmetric Same(point, point)
 
 
 class Pairs(nn.Module):
-    """Log-odds for every pair of points, from the points' own features; then, if asked, the rules."""
+    """Logits for every pair of points, from the points' features; with `rules`, corrected by the layer."""
 
     def __init__(self, rules: str | None):
         super().__init__()
@@ -34,7 +34,7 @@ class Pairs(nn.Module):
 
 
 def batch(generator: torch.Generator, size: int = 16, n: int = 24) -> tuple[torch.Tensor, torch.Tensor]:
-    """Points around four centres, blurred; and which pairs share a centre."""
+    """Random points around four centres, and which pairs have the same centre."""
     centres = torch.randn(size, 4, 2, generator=generator) * 2
     cluster = torch.randint(4, (size, n), generator=generator)
     points = centres.gather(1, cluster.unsqueeze(-1).expand(-1, -1, 2))
@@ -43,7 +43,7 @@ def batch(generator: torch.Generator, size: int = 16, n: int = 24) -> tuple[torc
 
 
 def train(rules: str | None, steps: int = 100) -> tuple[float, float]:
-    """Train, then say how many pairs of new data are wrong, and how many triples break transitivity."""
+    """Train; return the share of wrong pairs and the violated triples per item, on new data."""
     torch.manual_seed(0)
     generator = torch.Generator().manual_seed(1)
     model = Pairs(rules)
@@ -58,11 +58,11 @@ def train(rules: str | None, steps: int = 100) -> tuple[float, float]:
         points, same = batch(torch.Generator().manual_seed(2), size=64)
         logits = model(points)
         decided = torch.where(logits > 0, 50.0, -50.0)
-        broken = LogicMP(RULES).violations(decided).mean()
-        return float(((logits > 0) != (same > 0)).float().mean()), float(broken)
+        violated = LogicMP(RULES).violations(decided).mean()
+        return float(((logits > 0) != (same > 0)).float().mean()), float(violated)
 
 
 if __name__ == "__main__":
-    for name, rules in (("network alone", None), ("with LogicMP", RULES)):
-        wrong, broken = train(rules)
-        print(f"{name:<15} {wrong:6.2%} of the pairs wrong, {broken:6.1f} broken triples per item")
+    for name, rules in (("model alone", None), ("with LogicMP", RULES)):
+        wrong, violated = train(rules)
+        print(f"{name:<15} {wrong:6.2%} of the pairs wrong, {violated:6.1f} violated triples per item")

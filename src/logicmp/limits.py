@@ -49,7 +49,7 @@ class Limits:
         self.start = now()
 
     def is_over(self) -> bool:
-        """Whether the time is up."""
+        """Whether the time limit is reached."""
         return self.seconds is not None and self.now() - self.start >= self.seconds
 
     def left(self) -> float | None:

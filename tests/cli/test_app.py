@@ -99,7 +99,7 @@ def test_verbose_version_names_every_dependency_and_extra() -> None:
 def test_verbose_needs_version(shell: Shell) -> None:
     status, out, err = shell("--verbose", "check", "smoking.mln")
     assert (status, out) == (2, "")
-    assert "Error: Invalid value for --verbose: it only goes with --version" in err
+    assert "Error: Invalid value for --verbose: use it with --version" in err
 
 
 @pytest.mark.parametrize("command", ["check", "explain"])

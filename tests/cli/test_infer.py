@@ -65,7 +65,7 @@ def test_json_has_what_the_numbers_mean(shell: Shell) -> None:
 def test_csv_has_a_header_and_quotes_what_needs_it(shell: Shell) -> None:
     out = shell("infer", "-i", "model.mln", "-e", "facts.db", "-q", "Friends(Anna, x)", "--format", "csv").out
     assert list(csv.reader(io.StringIO(out))) == [
-        # Smokes has facts and is not asked for: Carl does not smoke
+        # Smokes has facts and is not queried: Carl does not smoke
         ["atom", "probability", "log_odds"], ["Friends(Anna,Anna)", "0", "-inf"], ["Friends(Anna,Bob)", "1", "inf"],
         ["Friends(Anna,Carl)", "0.24974", "-1.1"]]
 
@@ -130,7 +130,7 @@ def test_a_time_limit_is_of_the_whole_command(shell: Shell, words: list[str]) ->
 def test_check_says_how_far_mean_field_is_off(shell: Shell) -> None:
     err = shell(*QUERY, "--check").err
     assert "check: mean field is off by 0.0" in err
-    assert "in the mean over 4 answers\n" in err
+    assert "on average over 4 answers\n" in err
 
 
 def test_the_help_names_every_method(shell: Shell) -> None:
@@ -184,7 +184,7 @@ hint: did you mean 'Smokes'?
     (["-i", "model.mln", "--plot", "run.doc"],
      "error: a plot must end in .png, .svg or .pdf, got 'run.doc'\nhint: for example --plot run.png\n"),
     (["-i", "model.mln", "-q", "Smokes", "--trace", "t.csv"],
-     "error: there are no iterations to trace: all was solved exactly\nhint: use -m mean-field\n"),
+     "error: there are no iterations to trace: exact inference solved all\nhint: use -m mean-field\n"),
 ])
 def test_wrong_input_is_an_error_and_nothing_is_written(shell: Shell, words: list[str], message: str) -> None:
     status, out, err = shell("infer", *words)

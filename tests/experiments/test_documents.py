@@ -115,7 +115,7 @@ def test_made_up_pages_stay_on_the_page_and_have_long_blocks() -> None:
     ('{"form": [{"words": [{"text": "a"}]}]}', "'page.json' is not a page in FUNSD's format: KeyError 'box'"),
     ('{"form": []}', "the page 'page' has no words"),
 ])
-def test_a_file_that_is_no_page_is_refused(text: str, message: str, tmp_path: Path,
+def test_a_file_that_is_no_page_is_rejected(text: str, message: str, tmp_path: Path,
                                            monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("page.json").write_text(text)
@@ -124,7 +124,7 @@ def test_a_file_that_is_no_page_is_refused(text: str, message: str, tmp_path: Pa
     assert caught.value.message == message
 
 
-def test_an_image_that_is_no_png_is_refused(tmp_path: Path) -> None:
+def test_an_image_that_is_no_png_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "page.json").write_text(json.dumps(make_form(0)))
     (tmp_path / "page.png").write_text("GIF")
     with pytest.raises(LogicMPError, match="the image of a page is not a PNG file"):
@@ -174,7 +174,7 @@ def test_both_orders_of_a_pair_count_the_same() -> None:
     assert read_blocks(odds).tolist() == read_blocks(odds.mT).tolist() == [0, 0]
 
 
-def test_where_the_rule_holds_every_read_out_gives_its_classes() -> None:
+def test_where_the_rule_is_satisfied_every_read_out_gives_its_classes() -> None:
     block = np.array([0, 1, 0, 2, 1, 0, 3])
     odds = torch.from_numpy(np.where(block[:, None] == block, 1.0, -1.0))
     exact, is_proven = exact_blocks(odds)
@@ -321,7 +321,7 @@ def test_layoutlm_is_loaded_from_a_folder_and_trained(layoutlm: Path) -> None:
     assert not torch.equal(before, model.encoder.model.embeddings.x_position_embeddings.weight)
 
 
-def test_layoutlm_without_weights_is_refused(tmp_path: Path) -> None:
+def test_layoutlm_without_weights_is_rejected(tmp_path: Path) -> None:
     pytest.importorskip("transformers", reason="needs logicmp[documents]")
     with pytest.raises(LogicMPError) as caught:
         Experiment(encoder="layoutlm").make_encoder()
@@ -351,7 +351,7 @@ def test_every_row_is_trained_measured_and_stored(experiment: Experiment, capsys
     assert set(found) == set(ORDER)
     for name in (*METHODS, *DECODED):
         result = found[name]
-        # tags have little time to learn here, and spans, which start anew, none: they have a test of their own
+        # tags get little training here, and spans, which start from scratch, none: other tests cover them
         least = -1 if name == "spanner" else 60 if "pair" in name or "logicmp" in name else 5
         assert result.get("full") > least, name
         assert result.get("blocks")[2] == sum(len(set(item.page.block.tolist())) for item in experiment.test_items)

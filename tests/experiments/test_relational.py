@@ -332,7 +332,7 @@ def test_no_split_is_among_those_that_choose_for_it() -> None:
     assert others("uw_cse/ai") == ["uw_cse/graphics", "uw_cse/language", "uw_cse/systems", "uw_cse/theory"]
 
 
-def test_a_changed_file_is_refused(tmp_path: Path) -> None:
+def test_a_changed_file_is_rejected(tmp_path: Path) -> None:
     folder = tmp_path / "relational/kinship/S1"
     folder.mkdir(parents=True)
     for file in data_sets.PARTS:

@@ -37,7 +37,7 @@ def smokers() -> Split:
                        "smoke(A)\n!smoke(C)\n")
 
 
-def test_a_mean_of_curves_holds_each_value_until_the_next_point() -> None:
+def test_a_mean_of_curves_keeps_each_value_until_the_next_point() -> None:
     times, mean, spread = figures.mean_curve([[(0, 0.0), (10, 0.4), (30, 0.8)], [(5, 0.2), (20, 0.6)]])
     assert times.tolist() == [5, 10, 20, 30]
     np.testing.assert_allclose(mean, [0.1, 0.3, 0.5, 0.7])

@@ -75,7 +75,7 @@ def pairs_of(*lines: str) -> set[str]:
 @pytest.mark.parametrize("given, expected", [
     # I after O starts an entity
     ("O I-PER I-PER O", "O B-PER E-PER O"),
-    # B stands only between two entities of one type
+    # B is used only between two entities of one type
     ("I-LOC B-LOC O", "S-LOC S-LOC O"),
     ("I-LOC I-LOC B-LOC I-LOC", "B-LOC E-LOC B-LOC E-LOC"),
     # another type starts another entity, without B
@@ -94,7 +94,7 @@ def test_iob1_becomes_bioes(given: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize("tag", ["E-PER", "X", "I-", "-DOCSTART-"])
-def test_a_tag_of_another_scheme_is_refused(tag: str) -> None:
+def test_a_tag_of_another_scheme_is_rejected(tag: str) -> None:
     with pytest.raises(LogicMPError) as caught:
         to_bioes(["O", tag])
     assert str(caught.value) == f"unexpected tag {tag!r} in IOB1\nhint: tags are O, I-X and B-X"
@@ -128,7 +128,7 @@ def test_lists_are_found_in_the_words() -> None:
     # a row of names and numbers, and the same slots of the line above
     assert pairs_of("St Pauli 4 Schalke 4", "Hansa Rostock 0 Hamburg 1") == {
         "St Pauli ~ Schalke", "Hansa Rostock ~ Hamburg", "St Pauli ~ Hansa Rostock", "Schalke ~ Hamburg"}
-    # numbered lines: what stands in brackets is not what stands before them
+    # numbered lines: the text in brackets differs from the text before them
     assert pairs_of("1. Koech ( Kenya ) 8:14", "2. Boulami ( Morocco ) 8:15") == {
         "Koech ~ Boulami", "Kenya ~ Morocco"}
     # an enumeration
@@ -171,7 +171,7 @@ def test_a_long_list_is_cut() -> None:
 # batches
 
 
-def test_batches_hold_every_token_once_and_framed_sentences_do_not_touch(text: Data) -> None:
+def test_batches_contain_every_token_once_and_framed_sentences_do_not_touch(text: Data) -> None:
     batches = make_batches(text.train.items, 100, seed=3)
     assert sum(len(batch.forms) for batch in batches) == sum(len(item.forms) for item in text.train.items)
     for batch in batches:
@@ -348,7 +348,7 @@ def test_the_adjacent_rules_compile_and_the_circuit_agrees_with_the_chain() -> N
 # scores
 
 
-def test_an_entity_with_a_broken_sequence_does_not_count() -> None:
+def test_an_entity_with_an_invalid_sequence_does_not_count() -> None:
     truth = [["B-PER", "E-PER", "O"], ["S-LOC"]]
     found = score(truth, [["B-PER", "O", "O"], ["S-LOC"]], np.array([False, True]))
     assert (found.precision, found.recall, found.list_f1) == (100.0, 50.0, 100.0)
@@ -437,7 +437,7 @@ def test_a_run_that_was_killed_goes_on_and_ends_the_same(text: Data, tmp_path: P
     assert len(said) == 2
 
 
-def test_a_checkpoint_of_another_run_is_refused(text: Data, tmp_path: Path) -> None:
+def test_a_checkpoint_of_another_run_is_rejected(text: Data, tmp_path: Path) -> None:
     path = tmp_path / "blstm-0.pt"
     budget = Budget(epochs=1, max_batches=1)
 
@@ -485,7 +485,7 @@ def test_the_list_rule_does_not_compile_for_long() -> None:
 # results
 
 
-def test_the_table_has_the_mean_over_seeds_beside_the_papers_numbers() -> None:
+def test_the_table_has_the_mean_over_seeds_and_the_papers_numbers() -> None:
     results = [Result("conll2003", "testb", row, seed, seconds=60.0, memory=500.0,
                       values={"f1": f1 + seed, "list_f1": 95.0, "invalid": 0.25})
                for row, f1 in (("blstm", 88.0), ("logicmp-adj", 89.5)) for seed in range(2)]
@@ -591,7 +591,7 @@ def test_a_missing_data_set_says_where_it_comes_from(tmp_path: Path, monkeypatch
         f"hint: {files.FILES.origin}\n")
 
 
-def test_a_changed_file_is_refused(tmp_path: Path) -> None:
+def test_a_changed_file_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "conll2003").mkdir()
     (tmp_path / "conll2003/eng.train").write_text("A X X O\n")
     with pytest.raises(LogicMPError, match="is not the file the results were made with: its checksum is "):

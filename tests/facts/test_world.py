@@ -97,7 +97,7 @@ def test_tensors_are_those_the_layer_takes() -> None:
 
 
 @pytest.mark.parametrize("options, message", [
-    ({"world": "flat"}, "unknown world 'flat'\nhint: known: alchemy, open, closed"),
+    ({"world": "flat"}, "unknown world 'flat'\nhint: available worlds: alchemy, open, closed"),
     ({"closed": ["Smoke"]}, "predicate 'Smoke' is not declared\nhint: did you mean 'Smokes'?"),
     ({"closed": ["Smokes"], "opened": ["Smokes"]}, "predicate 'Smokes' cannot be both closed and open"),
 ])

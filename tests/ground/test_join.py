@@ -27,7 +27,7 @@ def brute_force(relations: list[Relation], conditions: list[Same | Differ],
     return found
 
 
-def test_a_join_finds_exactly_the_bindings_that_hold() -> None:
+def test_a_join_finds_exactly_the_bindings_that_satisfy_all_relations() -> None:
     rng = np.random.default_rng(0)
     for _ in range(200):
         sizes = {name: int(rng.integers(1, 5)) for name in "xyz"}

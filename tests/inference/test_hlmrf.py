@@ -31,7 +31,7 @@ class TestHingeLossMRF(MethodBattery):
         "one atom": {"S(A)": 1},
         "no arguments": {"Rain": 1, "Wet": 0.5},
         "soft evidence": {"S(A)": 1, "S(B)": 0.5},
-        "unknown in a closed predicate": {"S(A)": 0, "S(B)": 0.5},
+        "unobserved in a closed predicate": {"S(A)": 0, "S(B)": 0.5},
         "labels": {"mood(A) = Glad": 1, "mood(A) = Sad": 0, "mood(B) = Sad": 1, "mood(B) = Calm": 0},
         "a value for each": {"lives(A,A)": 1, "lives(A,B)": 0},
     }

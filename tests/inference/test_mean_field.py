@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import assume, given, settings
 
-from logicmp import CostError, LogicMPError, infer, oracle
+from logicmp import CostError, LogicMP, LogicMPError, infer, oracle
 from logicmp.execute.inputs import world_from_tensors
 from logicmp.inference.answers import as_probability
 from logicmp.inference.mean_field import MeanField
@@ -59,7 +59,7 @@ def test_the_bound_lies_below_the_partition_function() -> None:
     assert field.solution.elbo == pytest.approx(exact.log_partition, abs=0.1)
 
 
-def test_hard_rules_that_hold_count_nothing_in_the_bound() -> None:
+def test_satisfied_hard_rules_add_nothing_to_the_bound() -> None:
     got = infer("p = {A, B}\nS(p)\nT(p)\nS(x) ^ T(x).\n1 S(x)", query="S", method="mean-field")
     # two worlds' worth of weight 1, next to nothing for the worlds that break a rule of weight 10
     assert got.solution.elbo == pytest.approx(2, abs=1e-3)
@@ -69,7 +69,7 @@ def test_a_run_that_oscillates_is_damped_until_it_converges() -> None:
     # everybody wants to be the only one: synchronous updates jump between all and none
     theory = "p = {A, B, C, D}\nS(p)\n4 S(x)\n5 x != y => !(S(x) ^ S(y))"
     got = infer(theory, query="S", method="mean-field", damping=0.0)
-    assert got.notes == ["mean field did not converge in 200 updates: damping was raised to 0.75"]
+    assert got.notes == ["mean field did not converge in 200 iterations: damping was raised to 0.75"]
     assert got.status == "converged"
 
 
@@ -103,3 +103,22 @@ def test_a_trace_has_every_iteration() -> None:
 def test_no_restart_is_rejected() -> None:
     with pytest.raises(LogicMPError, match="restarts must be at least 1, got 0"):
         infer(SMOKERS, FACTS, "Smokes", method="mean-field", restarts=0)
+
+
+def test_a_schedule_of_the_layer_gives_the_layers_answer_and_says_what_it_is() -> None:
+    theory = "p = {A, B, C}\nF(p, p)\n2 F(x, y) ^ F(y, z) => F(x, z)"
+    facts = "0.9 F(A, B)\n0.8 F(B, C)\n0.3 F(A, C)"
+    got = infer(theory, facts, "F", method="mean-field", schedule="adaptive")
+    unary = torch.zeros(3, 3, dtype=torch.float64)
+    for (i, j), p in {(0, 1): 0.9, (1, 2): 0.8, (0, 2): 0.3}.items():
+        unary[i, j] = np.log(p) - np.log1p(-p)
+    with torch.no_grad():
+        want = LogicMP(theory, schedule="adaptive", dtype=torch.float64)(unary)
+    np.testing.assert_allclose(got.log_odds, want.reshape(-1).numpy(), atol=1e-9)
+    assert got.notes == ["schedule 'adaptive': the answers are scores to decide by, not probabilities"]
+    assert got.status == "iterations"
+
+
+def test_an_unknown_schedule_is_named() -> None:
+    with pytest.raises(LogicMPError, match="unknown schedule 'warm'"):
+        infer(SMOKERS, FACTS, "Smokes", method="mean-field", schedule="warm")

@@ -47,11 +47,11 @@ def test_evidence_of_another_theory_is_rejected() -> None:
      "map, mc-sat, mean-field"),
     ({"method": "bp", "speed": 3}, "method 'bp' has no option 'speed'\nhint: available options: damping, iterations, "
      "tolerance"),
-    ({"method": BeliefPropagation(), "damping": 0.5}, "option 'damping' is given beside a method that has its options "
-     "set\nhint: set it there: BeliefPropagation(damping=...)"),
-    ({"limits": Limits(), "max_seconds": 3}, "max_seconds and max_groundings are part of limits\nhint: give either "
-     "them or limits"),
-    ({"semantics": "fuzzy"}, "unknown semantics 'fuzzy'\nhint: known: exact, paper, alchemy"),
+    ({"method": BeliefPropagation(), "damping": 0.5}, "option 'damping' is given, but `method` is an object with its "
+     "options set\nhint: set it there: BeliefPropagation(damping=...)"),
+    ({"limits": Limits(), "max_seconds": 3}, "max_seconds and max_groundings are part of limits\nhint: pass either "
+     "these two or limits"),
+    ({"semantics": "fuzzy"}, "unknown semantics 'fuzzy'\nhint: available semantics: exact, paper, alchemy"),
     ({"method": "exact", "semantics": "paper"},
      "semantics 'paper' treats equal atoms of a grounding as independent, which no ground network can do\nhint: use "
      "semantics 'exact' or 'alchemy', or method mean-field"),

@@ -109,7 +109,7 @@ CALLS: dict[str, tuple[str, dict[str, Any], str]] = {
         "hint: all tensors have the same batch dimensions, or none"),
     "a closed world without evidence": (
         CLOSED, {"unary": {"S": torch.zeros(3)}},
-        "F is closed world (*), so evidence must say which atoms are true\nhint: pass evidence={'F': a bool tensor}"),
+        "F is closed world (*) and needs evidence\nhint: pass evidence={'F': a bool tensor}"),
     "a type of unknown size": (
         TWO_TYPES, {"unary": {"P": torch.zeros(3)}},
         "no tensor shows how many of u there are, or there are none\n"
@@ -169,7 +169,7 @@ def test_a_layer_from_wrong_text_shows_the_text() -> None:
         "hint: did you mean 'Smokes'?")
 
 
-def test_a_call_over_the_memory_limit_is_refused_with_numbers() -> None:
+def test_a_call_over_the_memory_limit_is_rejected_with_numbers() -> None:
     layer = LogicMP("R(a,b) ^ Q(a,c) ^ R(b,c) => EXIST d (R(a,d) ^ Q(b,d) ^ R(c,d))", max_elements=100)
     with pytest.raises(CostError) as caught:
         layer({"R": torch.zeros(9, 9)})
@@ -198,7 +198,7 @@ def test_one_tensor_may_have_evidence_for_some_of_its_atoms() -> None:
     assert got[0, 1] == 50
 
 
-def test_a_refused_call_leaves_the_layer_usable() -> None:
+def test_a_rejected_call_leaves_the_layer_usable() -> None:
     layer = LogicMP(TRANSITIVITY)
     want = layer(torch.ones(3, 3))
     with pytest.raises(LogicMPError):

@@ -63,7 +63,7 @@ def test_the_strongest_grounding_comes_first_with_its_constants():
     ("Smokes(Anna, Bob)", "'Smokes(Anna, Bob)' does not fit Smokes(person)"),
     ("!!", "'!!' is not an atom\nhint: write it as Friends(Anna, Bob), or label(2) = B-PER"),
 ])
-def test_an_atom_that_is_none_is_refused(atom, message):
+def test_text_that_is_not_an_atom_is_rejected(atom, message):
     with pytest.raises(LogicMPError) as error:
         LogicMP(SMOKERS).explain(atom, smokers())
     assert str(error.value) == message

@@ -322,7 +322,7 @@ def test_a_padded_batch_is_its_items_one_by_one(name: str, semantics: str, reduc
     theory = layer.theory
     # one item of full size, some smaller
     lengths = [{t: max(1, n - (k * (j + 1)) % n) for j, (t, n) in enumerate(sizes.items())} for k in range(4)]
-    # what stands in the padding is large and must not matter
+    # the values in the padding are large and must not matter
     unary = {n: x.clone() for n, x in random_unary(theory, sizes, len(lengths)).items()}
     mask = {t: torch.stack([torch.arange(n) < length[t] for length in lengths]) for t, n in sizes.items()}
     cuts = []
@@ -485,7 +485,7 @@ def test_one_weight_for_each_constant() -> None:
         layer.raw_weights[0].copy_(torch.tensor([1.0, -2.0, 0.0]))
     words = torch.eye(3, dtype=torch.bool)
     out = layer(torch.zeros(3, 2).double(), evidence={"W": words})
-    # W(i,w) !X(i): the weight of the word that stands at i
+    # W(i,w) !X(i): the weight of the word at i
     close(out[:, 0] - out[:, 1], torch.tensor([1.0, -2.0, 0.0]).double())
 
 
@@ -583,13 +583,13 @@ def test_the_output_of_a_symmetric_predicate_is_symmetric() -> None:
     close(out, layer((x + x.mT) / 2))
 
 
-def test_repairs_a_matrix_that_breaks_transitivity() -> None:
+def test_repairs_a_matrix_that_violates_transitivity() -> None:
     truth = torch.tensor([[1, 1, 1, 0], [1, 1, 1, 0], [1, 1, 1, 0], [0, 0, 0, 1]]) * 8.0 - 4
-    broken = truth.clone()
-    broken[0, 2] = -1
+    violating = truth.clone()
+    violating[0, 2] = -1
     layer = LogicMP(f"2 {TRANSITIVITY}")
-    assert layer(broken)[0, 2] > 0
-    assert layer.violations(layer(broken)) < layer.violations(broken)
+    assert layer(violating)[0, 2] > 0
+    assert layer.violations(layer(violating)) < layer.violations(violating)
 
 
 def test_one_tensor_in_is_one_tensor_out_and_a_dict_is_a_dict() -> None:
@@ -602,7 +602,7 @@ def test_one_tensor_in_is_one_tensor_out_and_a_dict_is_a_dict() -> None:
 
 
 @pytest.mark.parametrize("change", ["weight", "logits"])
-def test_a_change_in_place_before_the_backward_pass_is_refused_and_not_silently_wrong(change: str) -> None:
+def test_a_change_in_place_before_the_backward_pass_is_an_error_and_not_silently_wrong(change: str) -> None:
     layer = LogicMP("0.5 C(a,b) ^ C(b,c) => C(a,c)")
     leaf = torch.randn(3, 3, requires_grad=True)
     logits = leaf * 1.0

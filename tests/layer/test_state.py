@@ -54,7 +54,7 @@ def test_a_state_goes_through_torch_save_without_pickled_code() -> None:
     assert same(other, layer)
 
 
-def test_the_state_of_a_model_holds_the_layer() -> None:
+def test_the_state_of_a_model_contains_the_layer() -> None:
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), LogicMP("C(a,b) ^ C(b,c) => C(a,c)"))
     other = copy.deepcopy(model)
     with torch.no_grad():
@@ -64,7 +64,7 @@ def test_the_state_of_a_model_holds_the_layer() -> None:
     assert torch.equal(other(x), model(x))
 
 
-def test_the_state_of_other_rules_is_refused() -> None:
+def test_the_state_of_other_rules_is_rejected() -> None:
     with pytest.raises(LogicMPError) as caught:
         LogicMP("1 A(x) => B(x)").load_state_dict(LogicMP("1 B(x) => A(x)").state_dict())
     assert str(caught.value) == (
@@ -86,7 +86,7 @@ def test_a_saved_layer_comes_back_with_its_options(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["layer.safetensors"]
 
 
-def test_a_file_holds_tensors_and_text_only(tmp_path: Path) -> None:
+def test_a_file_contains_only_tensors_and_text(tmp_path: Path) -> None:
     trained().save(tmp_path / "layer.safetensors")
     assert set(load_file(tmp_path / "layer.safetensors")) == {"raw_weights.0", "raw_weights.1", "raw_weights.2"}
 
@@ -148,7 +148,7 @@ def test_a_file_with_other_weights_than_its_rules_need_is_an_error(tmp_path: Pat
 
 
 @pytest.mark.parametrize("options", ["{", "[]", '{"speed": 3}'])
-def test_a_file_with_broken_options_is_an_error(tmp_path: Path, options: str) -> None:
+def test_a_file_with_invalid_options_is_an_error(tmp_path: Path, options: str) -> None:
     path = tmp_path / "layer.safetensors"
     save_file({}, path, {"theory": TEXT, "options": options})
     with pytest.raises(LogicMPError) as caught:

@@ -64,7 +64,7 @@ def dynamo() -> Any:
 
 @pytest.mark.parametrize("name", ["transitivity", *(pytest.param(n, marks=pytest.mark.slow) for n in SHAPES
                                                     if n != "transitivity")])
-def test_one_graph_holds_the_whole_layer(dynamo: Any, name: str) -> None:
+def test_one_graph_contains_the_whole_layer(dynamo: Any, name: str) -> None:
     unary = example(name, 2, 5)
     # a fresh layer: planning runs while the call is traced
     check(torch.compile(make(name), backend="aot_eager", fullgraph=True)(unary), make(name)(unary))

@@ -147,7 +147,7 @@ def test_mean_field_is_exact_where_query_atoms_do_not_meet() -> None:
     assert float(found) == pytest.approx(exact, abs=1e-7)
 
 
-def test_mean_field_settles_where_undamped_updates_swing() -> None:
+def test_mean_field_converges_where_undamped_updates_oscillate() -> None:
     """Twelve atoms that all repel each other: parallel updates flip all of them at once."""
     theory = parse_theory(f"t = {{{', '.join(f'A{k}' for k in range(12))}}}\nP(t)\nP(x) => !P(y)")
     world = to_world(theory, random_assignment(theory, random.Random(0)))

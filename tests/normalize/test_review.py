@@ -52,7 +52,7 @@ def test_a_usual_theory_has_no_warnings() -> None:
     ("1 P(anna) ^ Q(anna)",
      ["anna is a variable, but a constant has the same letters: capitalise or quote constants"]),
     ("1 P(Anna) ^ Q(x)", []),
-    # weights per constant beside a quantifier
+    # weights per constant and a quantifier
     ("1 P(+x) ^ (EXIST y R(x, y))",
      ["weights per constant and a quantifier in one rule: variables of the quantifier have no weights"]),
     ("1 P(+x) ^ R(x, y)", []),

@@ -160,4 +160,4 @@ def test_folder_without_rules(tmp_path: Path) -> None:
         load_theory(tmp_path)
     assert str(error.value) == (
         f"the folder '{tmp_path}' has no file 'rules'\n"
-        "hint: a folder holds 'predicates' and 'rules', as ExpressGNN writes them; or give an .mln file")
+        "hint: expected 'predicates' and 'rules', as ExpressGNN writes them; or give an .mln file")

@@ -164,7 +164,7 @@ def test_unknown_grammar_is_rejected() -> None:
     for read in (parse_theory, load_theory):
         with pytest.raises(LogicMPError) as error:
             read("A", grammar="prolog")
-        assert str(error.value) == "unknown grammar 'prolog'\nhint: known: auto, standard, prac"
+        assert str(error.value) == "unknown grammar 'prolog'\nhint: available grammars: auto, standard, prac"
 
 
 # files

@@ -24,7 +24,7 @@ from .flags import check_flags
 from .infer import infer
 from .learn import learn
 
-# what a report of a fault should name; those of extras may be missing
+# packages to name in a bug report; optional ones may be missing
 PACKAGES = ("torch", "numpy", "opt_einsum", "safetensors", "typer", "numba", "python-sat", "scipy", "PySDD",
             "matplotlib", "pandas")
 
@@ -86,7 +86,7 @@ def _options(
 ) -> None:
     """Options of the program itself; the commands have their own."""
     if verbose:
-        raise typer.BadParameter("it only goes with --version", param_hint="--verbose")
+        raise typer.BadParameter("use it with --version", param_hint="--verbose")
 
 
 def main() -> None:

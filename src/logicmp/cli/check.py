@@ -1,4 +1,4 @@
-"""`logicmp check`: summarize a theory, and warn of rules that are probably not meant."""
+"""`logicmp check`: summarize a theory, and warn of rules that may not mean what the user intended."""
 
 from __future__ import annotations
 

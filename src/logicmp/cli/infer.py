@@ -72,6 +72,8 @@ def infer(
     tolerance: Annotated[float | None, typer.Option(
         help="Mean field: stop when no marginal changes by more than this; bp, hl-mrf: no message, no truth value; at "
         "least 0.")] = None,
+    schedule: Annotated[str | None, typer.Option(
+        help="Mean field: run a schedule of the layer once (paper, adaptive or cold), not until convergence.")] = None,
     restarts: Annotated[int | None, typer.Option(
         help="Mean field, map: number of runs, of which the best is kept; at least 1.")] = None,
     max_cells: Annotated[int | None, typer.Option(
@@ -98,7 +100,7 @@ def infer(
         logicmp infer -i smoking.mln -e smoking.db -q "Smokes(x) => Cancer(x)" -m exact
         logicmp infer -i smoking.mln -e smoking.db -q "Cancer(x)" --format json -r out.json
     """
-    given: dict[str, Any] = {"iterations": iterations, "damping": damping, "tolerance": tolerance, "restarts": restarts,
+    given: dict[str, Any] = {"iterations": iterations, "damping": damping, "tolerance": tolerance, "restarts": restarts, "schedule": schedule,
              "max_cells": max_cells, "max_groundings": max_groundings, "max_seconds": max_seconds,
              "trace": True if trace or plot else None}
     options = {name: value for name, value in given.items() if value is not None} | _settings(more or [])
@@ -175,7 +177,7 @@ def _check(theory: Theory, facts: Evidence, ask: dict[str, Any], options: dict[s
     worst = int(difference.argmax())
     atom = list(exact)[worst]
     say(f"check: mean field is off by {difference[worst]:.4f} at most, for {atom} ({field.probabilities[worst]:.4f} "
-        f"instead of {exact.probabilities[worst]:.4f}), and by {difference.mean():.4f} in the mean over "
+        f"instead of {exact.probabilities[worst]:.4f}), and by {difference.mean():.4f} on average over "
         f"{plural(len(difference), 'answer')}")
     return {"largest": float(difference[worst]), "atom": atom, "mean": float(difference.mean())}
 
@@ -183,7 +185,7 @@ def _check(theory: Theory, facts: Evidence, ask: dict[str, Any], options: dict[s
 def _write_trace(found: Marginals, theory: Theory, trace: Path | None, plot: Path | None, say: Any) -> None:
     iterations = found.solution.trace
     if not iterations:
-        raise LogicMPError("there are no iterations to trace: all was solved exactly", "use -m mean-field")
+        raise LogicMPError("there are no iterations to trace: exact inference solved all", "use -m mean-field")
     rules = [str(rule) for rule in theory.rules]
     if trace is not None:
         write_whole(trace, trace_to_csv(iterations, rules), "the trace")

@@ -39,7 +39,7 @@ def learn(
     theory: InputOption,
     train: Annotated[list[str], typer.Option(
         "-t", "--train", metavar="FILE", help="Learn from this database; atoms without a fact are false. For several, "
-        "repeat -t or write a.db,b.db; each is a world of its own.")],
+        "repeat -t or write a.db,b.db; each is a separate world.")],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Write this .mln file.")],
     query: Annotated[str, typer.Option(
         "-ne", "--non-evidence", metavar="P,Q", help="Predict these predicates; all others are evidence.")] = "",

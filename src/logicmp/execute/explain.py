@@ -24,7 +24,7 @@ from .marginals import is_latent
 from .mean_field import Iteration, Run, largest_change
 from .schedule import Schedule
 
-# groundings of one atom in one product that are looked at one by one
+# limit of the groundings of one atom in one product
 MAX_GROUNDINGS = 2**24
 
 
@@ -98,7 +98,7 @@ def push_of_each_rule(run: Run, q: Mapping[str, Tensor], atom: AtomIndex, item: 
 
 def strongest(normal: NormalRule, weight: Tensor, atom: AtomIndex, q: Mapping[str, Tensor], sizes: Mapping[str, int],
               theory: Theory, top: int) -> list[tuple[float, dict[str, str]]]:
-    """The groundings of a rule that push an atom most; a quantified part is not taken apart."""
+    """The groundings of a rule that push an atom most; terms with a quantified part are skipped."""
     found: list[tuple[float, dict[str, str]]] = []
     for coefficient, cube in normal.terms:
         if any(isinstance(f, Product) for f in cube.factors):
@@ -141,7 +141,7 @@ def _ranked(cube: Cube, skip: int, at: Mapping[str, int], scale: float, weight: 
     shape = [sizes[v.type] + v.low - v.high for v in free]
     if math.prod(shape) > MAX_GROUNDINGS:
         raise LogicMPError(f"the atom has {math.prod(shape)} groundings in this rule (limit {MAX_GROUNDINGS})",
-                           "ask for the amount only")
+                           "use `amount`, which needs no groundings")
     places: dict[str, Tensor] = {name: torch.tensor(value) for name, value in at.items()}
     for k, v in enumerate(free):
         own = [1] * len(free)

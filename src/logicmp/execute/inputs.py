@@ -84,7 +84,7 @@ def read_inputs(theory: Theory, unary: Tensor | Mapping[str, Tensor], evidence: 
     for predicate in theory.predicates:
         if predicate.name not in full and predicate.name not in observed:
             if predicate.closed_world and predicate.name not in partial:
-                raise LogicMPError(f"{predicate.name} is closed world (*), so evidence must say which atoms are true",
+                raise LogicMPError(f"{predicate.name} is closed world (*) and needs evidence",
                                    f"pass evidence={{{predicate.name!r}: a bool tensor}}")
             full[predicate.name] = like.new_zeros(n_batch, *predicate.shape(sizes))
     return Inputs(full, observed, partial, _masks(theory, mask, sizes, batch, like), sizes, batch)

@@ -145,7 +145,7 @@ def is_whole(args: tuple[At, ...], axes: tuple[Axis, ...]) -> bool:
 
 
 def view(x: Tensor, args: tuple[At, ...], axes: tuple[Axis, ...], call: Call) -> Tensor:
-    """A tensor over arguments as one over axes: constants picked, ranges cut, repeated axes on the diagonal."""
+    """A tensor over arguments as one over axes: constants selected, ranges sliced, repeated axes on the diagonal."""
     dims: list[int] = []
     for at in args:
         dim = 1 + len(dims)

@@ -22,7 +22,7 @@ class FactTable:
     args: list[tuple[str, ...]] = field(default_factory=list)
     # 1 true, 0 false, NaN unobserved, other values soft evidence
     values: list[float] = field(default_factory=list)
-    # the line of each fact; lines of a second file are counted on from the end of the first
+    # the line of each fact; the lines of a second file continue the count of the first
     lines: list[int] = field(default_factory=list)
 
 

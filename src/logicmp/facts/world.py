@@ -99,7 +99,7 @@ def build_world(evidence: Evidence, queried: Collection[str] = (), world: str = 
 
 def _closed(evidence: Evidence, queried: set[str], world: str, closed: set[str], opened: set[str]) -> dict[str, str]:
     if world not in WORLDS:
-        raise LogicMPError(f"unknown world {world!r}", f"known: {', '.join(WORLDS)}")
+        raise LogicMPError(f"unknown world {world!r}", f"available worlds: {', '.join(WORLDS)}")
     known = evidence.theory.predicate
     for name in (*closed, *opened):
         if name not in known:

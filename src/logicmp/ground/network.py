@@ -270,7 +270,7 @@ class Network:
     potentials: np.ndarray
     # by predicate, the variable of each atom (functional arguments left out), -1 where it is decided
     variables: Mapping[str, np.ndarray]
-    # variables from here on stand for quantified parts, whose atoms decide them
+    # variables from here on represent quantified parts, whose atoms decide them
     n_own: int
     sets: Sets
     # features: feature f is a product of the literals begins[f] to begins[f+1]
@@ -310,7 +310,7 @@ class Network:
         return f"ground network: {own}{more}, {soft:,} soft and {hard:,} hard features, {len(self.var):,} literals"
 
     def name(self, variable: int) -> str:
-        """The atom that a variable stands for, as text."""
+        """The atom of a variable, as text."""
         for predicate, numbers in self.variables.items():
             at = np.argwhere(numbers == variable)
             if len(at):

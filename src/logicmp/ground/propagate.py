@@ -83,7 +83,7 @@ class _Literals:
 
 
 def propagate(network: Network) -> np.ndarray:
-    """For each value of each variable whether it is possible, as far as one hard feature at a time can tell.
+    """For each value of each variable whether it is possible, by checking one hard feature at a time.
 
     If all literals of a hard feature but one are certain, the last one must be false. Raises an error if all of them
     are certain, or if a variable has no possible value left.

@@ -1,4 +1,4 @@
-"""Quantified parts of rules: what is known of them, their own variables, and which feature decides each.
+"""Quantified parts of rules: their truth under the evidence, their own variables, and the feature that decides each.
 
 Room: ground.
 
@@ -22,7 +22,7 @@ from .network import Draft, Literals, Network, Sets, simplify
 
 @dataclass
 class Part:
-    """A quantified part `EXIST y body(x, y)`: for each x what is known, and the products one of which must be true."""
+    """A quantified part `EXIST y body(x, y)`: for each x its truth, and the products one of which must be true."""
 
     # over the free variables: whether it can be true, and whether it is
     can: np.ndarray

@@ -20,7 +20,7 @@ from torch import Tensor
 from ..execute.dense import build_executor
 from ..execute.inputs import read_inputs, world_tensors
 from ..execute.mean_field import Iteration, Run, initial_weights, largest_change
-from ..execute.schedule import Schedule
+from ..execute.schedule import Schedule, make_schedule
 from ..facts.world import World
 from ..normalize.build import counted_formulas
 from ..parse.theory import Predicate, Rule
@@ -45,6 +45,8 @@ class MeanField(Method):
             the highest bound is used.
         hard_weight: finite weight that stands in for a hard rule.
         trace: keep bound and violations of every iteration.
+        schedule: "paper", "adaptive" or "cold" to run the layer's schedule of that name once, with its own iterations
+            and damping; its answers are scores to decide by, not probabilities. None to run until convergence.
     """
 
     name: ClassVar[str] = "mean-field"
@@ -54,6 +56,7 @@ class MeanField(Method):
     restarts: int = 1
     hard_weight: float = 10.0
     trace: bool = False
+    schedule: str | None = None
 
     def solve(self, problem: Problem) -> Solution:
         world = problem.world
@@ -92,25 +95,30 @@ class MeanField(Method):
 
     def _converge(self, problem: Problem, run: Run, start: Mapping[str, Tensor] | None) -> _Found:
         """Run until no marginal changes; a run that oscillates continues with more damping."""
+        if self.schedule is not None:
+            found = self._iterate(problem, run, start, make_schedule(self.schedule), 0)
+            told = f"schedule {self.schedule!r}: the answers are scores to decide by, not probabilities"
+            return replace(found, notes=[*found.notes, told])
         damping = self.damping
         notes: list[str] = []
         trace: list[TraceLine] = []
         n_retries = MAX_RETRIES if self.tolerance > 0 else 0
         for _ in range(1 + n_retries):
-            found = self._iterate(problem, run, start, damping, len(trace))
+            found = self._iterate(problem, run, start, Schedule(self.iterations, damping, tolerance=self.tolerance), len(trace))
             trace += found.trace
             if not n_retries or found.status is not Status.ITERATIONS:
                 notes += found.notes
                 break
             start, damping = found.logits, (1 + damping) / 2
-            notes = [f"mean field did not converge in {self.iterations} updates: damping was raised to {damping:g}"]
+            notes = [f"mean field did not converge in {self.iterations} iterations: damping was raised to {damping:g}"]
         else:
-            notes = [f"mean field did not converge: after {len(trace) - 1 if trace else self.iterations} updates with "
-                     f"damping up to {damping:g} a marginal still changed by {found.change:.2g}"]
+            notes = [f"mean field did not converge: after {len(trace) - 1 if trace else self.iterations} iterations "
+                     f"with damping up to {damping:g} a marginal still changed by {found.change:.2g}"]
         return replace(found, notes=notes, trace=trace if self.trace else [])
 
-    def _iterate(self, problem: Problem, run: Run, start: Mapping[str, Tensor] | None, damping: float,
+    def _iterate(self, problem: Problem, run: Run, start: Mapping[str, Tensor] | None, schedule: Schedule,
                  n_before: int) -> _Found:
+        damping, tolerance = schedule.damping, schedule.tolerance
         trace: list[TraceLine] = []
         last: list[Iteration] = []
         change = math.inf
@@ -118,24 +126,24 @@ class MeanField(Method):
         surplus = self.hard_weight * _n_hard_groundings(problem)
         limits, status = problem.limits, Status.ITERATIONS
 
-        def watch(update: Iteration) -> bool:
+        def watch(iteration: Iteration) -> bool:
             nonlocal change, status
             if last:
-                change = largest_change(last[0].marginals, update.marginals)
-            last[:] = [update]
+                change = largest_change(last[0].marginals, iteration.marginals)
+            last[:] = [iteration]
             if self.trace:
-                trace.append(TraceLine(n_before + update.number, float(update.elbo()) - surplus,
-                                       update.violations().tolist(), change))
-            problem.progress("mean field", update.number, self.iterations)
+                trace.append(TraceLine(n_before + iteration.number, float(iteration.elbo()) - surplus,
+                                       iteration.violations().tolist(), change))
+            problem.progress("mean field", iteration.number, schedule.iterations)
             # damping shortens each change by its share
-            if update.number > 0 and self.tolerance > 0 and change < self.tolerance * (1 - damping):
+            if iteration.number > 0 and tolerance > 0 and change < tolerance * (1 - damping):
                 status = Status.CONVERGED
             elif limits.is_over():
                 status = Status.TIME
             return status is not Status.ITERATIONS
 
-        logits = run.iterate(Schedule(self.iterations, damping), start, watch)
-        late = f"mean field was stopped after {limits.seconds} s and {last[0].number} updates"
+        logits = run.iterate(replace(schedule, tolerance=0.0), start, watch)
+        late = f"mean field was stopped after {limits.seconds} s and {last[0].number} iterations"
         return _Found(logits, float(last[0].elbo()) - surplus, change / (1 - damping), status,
                       [late] if status is Status.TIME else [], trace)
 

@@ -37,7 +37,7 @@ class Status(StrEnum):
     CONVERGED = "converged"
     # all iterations, samples or flips are used up
     ITERATIONS = "iterations"
-    # the time is up
+    # the time limit is reached
     TIME = "time"
 
     __str__ = str.__str__

@@ -74,13 +74,13 @@ def infer(theory: Theory | str, evidence: Evidence | str | None = None, query: s
     if limits is None:
         limits = Limits(max_seconds, max_groundings)
     elif (max_seconds, max_groundings) != (None, MAX_GROUNDINGS):
-        raise LogicMPError("max_seconds and max_groundings are part of limits", "give either them or limits")
+        raise LogicMPError("max_seconds and max_groundings are part of limits", "pass either these two or limits")
     if options and not isinstance(method, str):
-        raise LogicMPError(f"option {next(iter(options))!r} is given beside a method that has its options set",
+        raise LogicMPError(f"option {next(iter(options))!r} is given, but `method` is an object with its options set",
                            f"set it there: {type(method).__name__}({next(iter(options))}=...)")
     solver = method_class(method).make(options) if isinstance(method, str) else method
     if semantics not in SEMANTICS:
-        raise LogicMPError(f"unknown semantics {semantics!r}", f"known: {', '.join(SEMANTICS)}")
+        raise LogicMPError(f"unknown semantics {semantics!r}", f"available semantics: {', '.join(SEMANTICS)}")
     theory = parse_theory(theory) if isinstance(theory, str) else theory
     if evidence is None or isinstance(evidence, str):
         evidence = parse_facts(evidence or "", theory)

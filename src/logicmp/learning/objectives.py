@@ -31,7 +31,7 @@ from ..inference.exact.method import MAX_CELLS, ExactModel
 from ..parse.theory import Predicate
 
 Tensors = dict[str, Tensor]
-# mean field stops when no marginal changes by more than this, or after this many updates
+# mean field stops when no marginal changes by more than this, or after this many iterations
 CONVERGED, MAX_UPDATES = 1e-7, 500
 
 
@@ -115,9 +115,9 @@ class Discriminative(Objective):
 
     One approximation: q is a product of marginals, so the bound is below log Z and expected counts are those
     of independent atoms. q is the better of two fixed points, one found from undecided marginals and one from the data:
-    without the second, the weight of a rule whose atoms agree could grow without end while mean field stays at the
-    saddle point between the modes. At a fixed point the slope of the bound in q is zero, so the gradient is that with q
-    held: expected minus observed counts.
+    without the second, the weight of a rule whose atoms agree could grow without bound while mean field stays at the
+    saddle point between the modes. At a fixed point the slope of the bound in q is zero, so the gradient treats q
+    as constant: expected minus observed counts.
     """
 
     measure = "conditional log-likelihood (mean field)"

@@ -40,7 +40,7 @@ def normalize_theory(theory: Theory, semantics: str = "exact", sizes: Mapping[st
         max_cubes: reject a rule that needs more products than this.
     """
     if semantics not in SEMANTICS:
-        raise LogicMPError(f"unknown semantics {semantics!r}", f"known: {', '.join(SEMANTICS)}")
+        raise LogicMPError(f"unknown semantics {semantics!r}", f"available semantics: {', '.join(SEMANTICS)}")
     normalizer = _Normalizer(theory, semantics, theory.with_sizes(sizes or {}), max_cubes)
     rules = tuple(normalizer.rule(rule) for rule in theory.rules)
     return NormalForm(theory, semantics, rules, normalizer.is_sized)

@@ -1,6 +1,6 @@
 """Files, includes and folders: from a path to a theory.
 
-Stage: files -> **parse**.
+Room: errors, files -> **parse** -> facts, normalize.
 
     load_theory("smoking.mln")            an .mln file of Alchemy, Tuffy or pracmln
     load_theory("uw_cse/ai")              a folder of ExpressGNN with `predicates`, `rules` and `facts`
@@ -42,7 +42,7 @@ def parse_theory(text: str, name: str = "<text>", grammar: str = "auto") -> Theo
 
 def _check_grammar(grammar: str) -> None:
     if grammar not in GRAMMARS:
-        raise LogicMPError(f"unknown grammar {grammar!r}", f"known: {', '.join(GRAMMARS)}")
+        raise LogicMPError(f"unknown grammar {grammar!r}", f"available grammars: {', '.join(GRAMMARS)}")
 
 
 def load_theory(paths: str | Path | Sequence[str | Path], grammar: str = "auto") -> Theory:
@@ -88,6 +88,6 @@ def _folder(folder: Path) -> list[Statement | Include]:
     missing = [name for name in ("predicates", "rules") if not (folder / name).is_file()]
     if missing:
         raise LogicMPError(f"the folder {str(folder)!r} has no file {missing[0]!r}",
-                           "a folder holds 'predicates' and 'rules', as ExpressGNN writes them; or give an .mln file")
+                           "expected 'predicates' and 'rules', as ExpressGNN writes them; or give an .mln file")
     return [statement for name in ("predicates", "rules")
             for statement in _expand(read_source(folder / name), folder, "standard", ())]

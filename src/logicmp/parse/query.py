@@ -1,6 +1,6 @@
 """Queries: predicates, atoms and formulas whose probabilities are computed.
 
-Stage: text + theory -> **parse** -> infer.
+Room: **parse** -> inference.
 
     Smokes                   every atom of a predicate
     Cancer(x, Bob)           the atoms that match

@@ -1,6 +1,6 @@
 """Text to statements, by recursive descent.
 
-Stage: text -> **parse** (tokens, statements, theory) -> normalize.
+Room: errors -> **parse** (tokens, statements, theory) -> facts, normalize.
 
     "1.5 Smokes(x) => Cancer(x)"   ->   Statement(weight=1.5, formula=Implies(Atom, Atom))
 
@@ -112,7 +112,7 @@ class _Reader:
         if found is None:
             other = self.expect(_directive)
             raise RuleError(f"the directive {other[1]} is not supported", self.span(*other.span()),
-                            'known: #include "file"')
+                            'supported: #include "file"')
         self.at = found.end()
         self.expect(_end_of_line, ["the end of the line"])
         return Include(found[1][1:-1], self.span(*found.span()))

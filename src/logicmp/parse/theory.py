@@ -1,6 +1,6 @@
 """A checked theory: types, predicates and rules.
 
-Stage: **parse** -> normalize.  Paper: Section 2, the knowledge base {E, R, O} and the formulas F.
+Room: **parse** -> normalize.  Paper: Section 2, the knowledge base {E, R, O} and the formulas F.
 
     person = {Anna, Bob}
     Smokes(person)
@@ -68,7 +68,7 @@ class Predicate:
 
     @property
     def functional(self) -> tuple[int, ...]:
-        """The positions marked `!` or `?`; together they hold the value of one categorical variable."""
+        """The positions marked `!` or `?`; together they are the value of one categorical variable."""
         return tuple(i for i, argument in enumerate(self.arguments) if argument.mark)
 
     @property

@@ -1,4 +1,4 @@
-"""Answers as text, JSON and CSV, and what to know about them.
+"""Answers as text, JSON and CSV, with notes on how they were computed.
 
 Room: inference -> **show** -> cli.
 
@@ -69,7 +69,7 @@ def trace_to_csv(iterations: Sequence[TraceLine], rules: Sequence[str]) -> str:
 
 
 def describe(found: Marginals, theory: Theory, facts: Evidence) -> Iterator[str]:
-    """Lines that say what was read, what was assumed, and how the answers were computed."""
+    """Lines about the input, the assumptions, and how the answers were computed."""
     yield (f"{plural(len(theory.predicates), 'predicate')}, {plural(len(theory.rules), 'rule')}, "
            f"{plural(len(facts), 'fact')}")
     n_unweighted = sum(rule.weight is None and not rule.is_hard for rule in theory.rules)

@@ -39,9 +39,9 @@ FACTS = "Friends(Anna, Bob)\nFriends(Bob, Carl)\nSmokes(Anna)\n!Cancer(Bob)"
 CASES: dict[str, tuple[str, str, str, dict[str, float]]] = {
     "one atom": ("p = {A}\nS(p)\n1 S(x)", "", "S", {"S(A)": 1 / (1 + np.exp(-1))}),
     "no arguments": ("Rain\nWet\n1 Rain\n0 Wet", "", "Rain, Wet", {"Rain": 1 / (1 + np.exp(-1)), "Wet": 0.5}),
-    "nothing known": ("p = {A, B}\nS(p)\nT(p)\n1 S(x)", "", "T", {"T(A)": 0.5, "T(B)": 0.5}),
+    "no evidence": ("p = {A, B}\nS(p)\nT(p)\n1 S(x)", "", "T", {"T(A)": 0.5, "T(B)": 0.5}),
     "soft evidence": ("p = {A, B}\nS(p)\n0 S(x)", "0.8 S(A)", "S", {"S(A)": 0.8, "S(B)": 0.5}),
-    "unknown in a closed predicate": ("p = {A, B}\nS(p)\nT(p)\n2 S(x) => T(x)", "?S(A)\n!T(A)\nT(B)", "S(x)",
+    "unobserved in a closed predicate": ("p = {A, B}\nS(p)\nT(p)\n2 S(x) => T(x)", "?S(A)\n!T(A)\nT(B)", "S(x)",
                                       {"S(A)": 1 / (1 + np.exp(2)), "S(B)": 0.5}),
     "labels": ("p = {A, B}\nmood(p) in {Glad, Sad, Calm}\n1 mood(x) in {Glad}\n0 mood(x) in {Sad}", "mood(B) = Sad",
                "mood", {"mood(A) = Glad": np.e / (2 + np.e), "mood(A) = Sad": 1 / (2 + np.e), "mood(B) = Sad": 1.0,

@@ -61,7 +61,7 @@ def test_random_friends_give_the_answers_of_bp(seed: int) -> None:
 
 
 def test_the_order_of_constants_splits_no_group() -> None:
-    # every rule stands in both orders of its two people, as a table and as a product
+    # every rule is grounded in both orders of its two people, as a table and as a product
     theory = people(6) + "0.5 x != y => (Smokes(x) <=> Smokes(y))\n0.2 x != y => (Cancer(x) => Smokes(y))\n"
     got = infer(theory, "Friends(P0, P0)", "Smokes, Cancer", method="lifted-bp")
     assert got.notes[0] == "12 variables in 2 groups, 51 factors in 3: 17x fewer messages"

@@ -58,7 +58,7 @@ def test_marginals_are_those_of_the_enumeration(semantics: str, model: Model) ->
 @given(model=models(max_ground=8, features={
     "formulas", "quantifiers", "equality", "symmetric", "multiclass", "offsets"}))
 def test_a_formula_has_the_probability_of_its_worlds(model: Model) -> None:
-    # the formula asked for is the theory's own first rule
+    # the queried formula is the theory's first rule
     rule = model.theory.rules[0]
     world = world_from_tensors(model.theory, model.unary, model.evidence)
     query = str(rule.formula)

@@ -40,7 +40,7 @@ class Products:
     # a literal that is true iff the product is, instead of a gain; variable -1 if there is none
     head_var: np.ndarray
     head_set: np.ndarray
-    # the number of ground factors that each stands for
+    # the number of ground factors that each represents
     size: np.ndarray
 
     @property
@@ -71,7 +71,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Graph:
-    """Variables and factors, each of which may stand for several equal ones."""
+    """Variables and factors, each of which may represent several equal ones."""
 
     cards: np.ndarray
     # finite: IMPOSSIBLE for impossible values

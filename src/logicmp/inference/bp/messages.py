@@ -67,8 +67,8 @@ def log_sigmoid(odds: np.ndarray) -> np.ndarray:
 class Messages:
     """The messages of one graph, all updated at once from those of the round before.
 
-    If a graph's factors and variables stand for several, an edge counts (size of the factor) / (size of the variable)
-    times: so many equal edges has each of the ground variables.
+    If factors and variables represent groups, an edge counts (size of the factor) / (size of the variable) times: the
+    number of equal edges of each ground variable.
     """
 
     def __init__(self, graph: Graph):

@@ -61,7 +61,7 @@ class BeliefPropagation(Method):
 
     def _compress(self, graph: Graph, readings: tuple[Reading, ...]
                   ) -> tuple[Graph, np.ndarray, tuple[Reading, ...], list[str]]:
-        """The graph to run on, which of its variables stands for each one of the network, readings and notes."""
+        """The graph to run on, which of its variables represents each variable of the network, readings and notes."""
         return graph, np.arange(len(graph.cards)), readings, []
 
     def _run(self, messages: Messages, problem: Problem) -> tuple[Status, str]:
@@ -92,7 +92,7 @@ def _probabilities(messages: Messages) -> np.ndarray:
 
 
 def _values_of_groups(p: np.ndarray, starts: np.ndarray, network: Network, group: np.ndarray) -> np.ndarray:
-    """Give each variable of the network the probabilities of the variable that stands for it."""
+    """Give each variable of the network the probabilities of the variable that represents it."""
     _, place = ragged_ranges(starts[group], network.cards)
     return np.asarray(p[place])
 

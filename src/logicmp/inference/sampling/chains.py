@@ -62,7 +62,7 @@ def solution_of(arrays: GroundArrays, draws: Draws) -> Solution:
 
 
 BATCHES = 20
-# fewer tell nothing about the error
+# with fewer, the error cannot be estimated
 MIN_BATCHES = 4
 # steps of a batch at first; batches double in size
 FIRST_SIZE = 25
@@ -232,7 +232,7 @@ class Batches:
         within = np.maximum(square[self.monitored] - (halves**2).mean(0), 0)
         p, variance, n = p[self.monitored], self.variance(), half * self.size
         with np.errstate(divide="ignore", invalid="ignore"):
-            # differences below the precision of the means say nothing
+            # differences below the precision of the means are rounding errors
             r_hat = np.where(between < 1e-12, 1.0, np.sqrt((n - 1) / n + between / within))
             effective = np.where(variance < 1e-16, np.inf, p * (1 - p) / variance)
         worst, fewest = int(r_hat.argmax()), int(effective.argmin())

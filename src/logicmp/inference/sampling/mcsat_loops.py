@@ -42,7 +42,7 @@ class Workspace(NamedTuple):
     kept: np.ndarray
     # by value: in how many worlds of a component
     n_worlds: np.ndarray
-    # components with more states are left to SampleSAT, which gives up after so many flips
+    # components with more states are left to SampleSAT, which stops after this many flips
     max_states: int
     max_flips: int
     # how often SampleSAT found no world, and how often it ran
