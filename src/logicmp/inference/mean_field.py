@@ -104,7 +104,8 @@ class MeanField(Method):
         trace: list[TraceLine] = []
         n_retries = MAX_RETRIES if self.tolerance > 0 else 0
         for _ in range(1 + n_retries):
-            found = self._iterate(problem, run, start, Schedule(self.iterations, damping, tolerance=self.tolerance), len(trace))
+            schedule = Schedule(self.iterations, damping, tolerance=self.tolerance)
+            found = self._iterate(problem, run, start, schedule, len(trace))
             trace += found.trace
             if not n_retries or found.status is not Status.ITERATIONS:
                 notes += found.notes
