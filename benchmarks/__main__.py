@@ -28,7 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     commands = parser.add_subparsers(
-        required=True, metavar="run | list | compare | methods | compile-time | sampling | ablation")
+        required=True, metavar="run | list | compare | methods | compile-time | sampling | ablation | quality")
     run = commands.add_parser("run", help="measure cases, all of them if none is named",
                               epilog="example: python -m benchmarks run forward backward --n 128 512 --json new.json")
     run.add_argument("cases", nargs="*", metavar="CASE")
@@ -59,7 +59,8 @@ def _parser() -> argparse.ArgumentParser:
     # these have their own arguments and read what is left
     for name, what in (("compile-time", "the paper's table of compiled circuits beside the layer"),
                        ("sampling", "flips per second of the compiled loops"),
-                       ("ablation", "one mean-field update with and without the paper's improvements")):
+                       ("ablation", "one mean-field update with and without the paper's improvements"),
+                       ("quality", "scores of the schedules on tasks with known truth")):
         other = commands.add_parser(name, help=what, add_help=False)
         other.set_defaults(action=_other, name=name)
     return parser
@@ -118,9 +119,9 @@ def _methods(chosen: argparse.Namespace) -> int:
 
 
 def _other(chosen: argparse.Namespace) -> int:
-    from . import ablation, compile_time, sampling
+    from . import ablation, compile_time, quality, sampling
 
-    modules = {"compile-time": compile_time, "sampling": sampling, "ablation": ablation}
+    modules = {"compile-time": compile_time, "sampling": sampling, "ablation": ablation, "quality": quality}
     return int(modules[chosen.name].main(chosen.rest))
 
 
