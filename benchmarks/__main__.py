@@ -28,13 +28,8 @@ def main(arguments: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     commands = parser.add_subparsers(
-<<<<<<< HEAD
-        required=True, metavar="run | list | compare | methods | compile-time | sampling | ablation")
-    run = commands.add_parser("run", help="measure the named cases (default: all)",
-=======
         required=True, metavar="run | list | compare | methods | compile-time | sampling | ablation | quality")
-    run = commands.add_parser("run", help="measure cases, all of them if none is named",
->>>>>>> quality
+    run = commands.add_parser("run", help="measure the named cases (default: all)",
                               epilog="example: python -m benchmarks run forward backward --n 128 512 --json new.json")
     run.add_argument("cases", nargs="*", metavar="CASE")
     run.add_argument("--n", type=int, nargs="+", default=[], metavar="N", help="sizes to run instead of the case's own")
@@ -61,18 +56,11 @@ def _parser() -> argparse.ArgumentParser:
     methods.add_argument("--seed", type=int, default=0, metavar="N", help="seed of all random numbers (default: 0)")
     methods.add_argument("--json", type=Path, metavar="FILE", help="write errors and seconds to FILE")
     methods.set_defaults(action=_methods)
-<<<<<<< HEAD
     # these commands parse the remaining arguments themselves
     for name, what in (("compile-time", "compare compile times of circuits with the paper's and with the layer"),
                        ("sampling", "measure flips and draws per second of the compiled loops"),
-                       ("ablation", "time one mean-field iteration with and without the paper's improvements")):
-=======
-    # these have their own arguments and read what is left
-    for name, what in (("compile-time", "the paper's table of compiled circuits beside the layer"),
-                       ("sampling", "flips per second of the compiled loops"),
-                       ("ablation", "one mean-field update with and without the paper's improvements"),
-                       ("quality", "scores of the schedules on tasks with known truth")):
->>>>>>> quality
+                       ("ablation", "time one mean-field iteration with and without the paper's improvements"),
+                       ("quality", "score the schedules on tasks with known truth")):
         other = commands.add_parser(name, help=what, add_help=False)
         other.set_defaults(action=_other, name=name)
     return parser
