@@ -109,9 +109,15 @@ def squares_of_latent(inputs: Inputs, predicate: Predicate, tensor: Tensor) -> t
 
     The logits of a categorical variable count from their mean, because only differences matter.
     """
+    dims = _value_dims(predicate)
+    if predicate.name not in inputs.evidence and not any(t in inputs.masks for t in predicate.types):
+        # the usual case: every atom counts
+        if predicate.is_categorical:
+            tensor = tensor - tensor.mean(dims, keepdim=True)
+        tensor = tensor.unsqueeze(-1).flatten(1)
+        return tensor.square().sum(1), tensor.new_full((tensor.shape[0],), tensor.shape[1])
     counted = is_latent(inputs, predicate, tensor).to(tensor.dtype)
     if predicate.is_categorical:
-        dims = _value_dims(predicate)
         tensor = tensor - (tensor * counted).sum(dims, keepdim=True) / counted.sum(dims, keepdim=True).clamp_min(1)
     return (tensor.square() * counted).unsqueeze(-1).flatten(1).sum(1), counted.unsqueeze(-1).flatten(1).sum(1)
 

@@ -105,6 +105,7 @@ class Run:
         """
         logits = self.base if start is None else self._one_per_variable(start)
         temperature: Tensor | float = schedule.temperature
+        zeros = {} if schedule.is_plain else {name: torch.zeros_like(x) for name, x in self.base.items()}
         q: dict[str, Tensor] = {}
         recompute = self._recompute(schedule, start)
         replay: Replay | None = None
@@ -124,7 +125,7 @@ class Run:
                     if schedule.is_plain:
                         logits = self._subtract(self.base, q, schedule.factor, replay)
                     else:
-                        messages = self._subtract(self._zeros(), q, 1.0, None)
+                        messages = self._subtract(zeros, q, 1.0, None)
                         size = self.size(messages)
                         if schedule.sharpen is not None and number == 0:
                             temperature = self._sharpened(schedule, size)
@@ -148,9 +149,6 @@ class Run:
         if self._constants is None or self._constants[0] is not call:
             self._constants = call, self.executor.constants(call)
         return self.executor.subtract_messages(base, q, call, self._constants[1], replay)
-
-    def _zeros(self) -> dict[str, Tensor]:
-        return {name: torch.zeros_like(x) for name, x in self.base.items()}
 
     # the size of messages, for schedules that depend on it
 
