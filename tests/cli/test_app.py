@@ -96,8 +96,9 @@ def test_verbose_version_names_every_dependency_and_extra() -> None:
     assert names == set(PACKAGES)
 
 
-def test_verbose_needs_version(shell: Shell) -> None:
-    status, out, err = shell("--verbose", "check", "smoking.mln")
+@pytest.mark.parametrize("words", [(), ("check", "smoking.mln")])
+def test_verbose_needs_version(shell: Shell, words: tuple[str, ...]) -> None:
+    status, out, err = shell("--verbose", *words)
     assert (status, out) == (2, "")
     assert "Error: Invalid value for --verbose: it only goes with --version" in err
 

@@ -258,3 +258,16 @@ def test_a_result_never_overwrites_an_input_or_another_result(
 
 def test_a_device_may_be_used_twice(shell: Shell) -> None:
     assert shell(*QUERY, "-m", "mean-field", "-r", "/dev/null", "--trace", "/dev/null").status == 0
+
+
+@pytest.mark.parametrize("words", [("-i", "facts.db"), ("-i", "model.mln", "-i", "facts.db")])
+def test_facts_given_as_rules_are_rejected(shell: Shell, words: tuple[str, ...]) -> None:
+    assert shell("infer", *words, "-q", "Smokes") == Ended(
+        1, "", "error: -i is for rules, got the database 'facts.db'\nhint: give facts with -e facts.db\n")
+
+
+def test_an_empty_query_is_rejected(shell: Shell) -> None:
+    assert shell(*QUERY[:-1], "") == Ended(1, "", """\
+error: no query is given
+hint: leave it out to query all, or name predicates: Smokes, Cancer, Friends
+""")

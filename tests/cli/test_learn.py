@@ -102,3 +102,8 @@ def test_a_result_never_overwrites_an_input(shell: Shell, words: tuple[str, ...]
     got = with_databases(shell)("learn", "-i", "model.mln", "-t", "a.db,b.db", *words)
     assert got == Ended(1, "", f"error: {message}\nhint: write to another file\n")
     assert (shell.folder / "model.mln").read_text() == LEARN
+
+
+def test_facts_given_as_rules_are_rejected(shell: Shell) -> None:
+    assert with_databases(shell)("learn", "-i", "a.db", "-t", "b.db", "-o", "new.mln") == Ended(
+        1, "", "error: -i is for rules, got the database 'a.db'\nhint: give facts with -t a.db\n")

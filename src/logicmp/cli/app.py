@@ -68,6 +68,8 @@ def _show_version(context: typer.Context, value: bool) -> None:
             for package in PACKAGES:
                 typer.echo(f"{package} {_installed(package)}")
         raise typer.Exit
+    if context.params.get("verbose"):
+        raise typer.BadParameter("it only goes with --version", param_hint="--verbose")
 
 
 def _installed(package: str) -> str:
@@ -86,8 +88,6 @@ def _options(
         False, "--verbose", is_eager=True, help="With --version: also show Python, platform and packages."),
 ) -> None:
     """Options of the program itself; the commands have their own."""
-    if verbose:
-        raise typer.BadParameter("it only goes with --version", param_hint="--verbose")
 
 
 def main() -> None:

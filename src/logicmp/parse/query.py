@@ -59,7 +59,8 @@ def parse_queries(text: str, theory: Theory, name: str = "<query>") -> list[Quer
     """
     queries = [_query(piece, theory, name) for piece in _split(text)]
     if not queries:
-        raise LogicMPError("no query is given", f"query predicates: {', '.join(theory.predicate)}")
+        raise LogicMPError("no query is given",
+                           f"leave it out to query all, or name predicates: {', '.join(theory.predicate)}")
     return queries
 
 
