@@ -1,6 +1,6 @@
 """Queries: predicates, atoms and formulas whose probabilities are computed.
 
-Stage: text + theory -> **parse** -> infer.
+Room: text + theory -> **parse** -> infer.
 
     Smokes                   every atom of a predicate
     Cancer(x, Bob)           the atoms that match

@@ -1,6 +1,6 @@
 """Text to statements, by recursive descent.
 
-Stage: text -> **parse** (tokens, statements, theory) -> normalize.
+Room: text -> **parse** (tokens, statements, theory) -> normalize.
 
     "1.5 Smokes(x) => Cancer(x)"   ->   Statement(weight=1.5, formula=Implies(Atom, Atom))
 

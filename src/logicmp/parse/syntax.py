@@ -1,6 +1,6 @@
 """The syntax tree of a formula; every node has the span it was read from.
 
-Stage: **parse** -> normalize.  Paper: Appendix "Terminology".
+Room: **parse** -> normalize.  Paper: Appendix "Terminology".
 
     Smokes(x) ^ Friends(x,y) => Smokes(y)      Implies(And((Atom, Atom)), Atom)
 

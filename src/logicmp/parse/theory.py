@@ -1,6 +1,6 @@
 """A checked theory: types, predicates and rules.
 
-Stage: **parse** -> normalize.  Paper: Section 2, the knowledge base {E, R, O} and the formulas F.
+Room: **parse** -> normalize.  Paper: Section 2, the knowledge base {E, R, O} and the formulas F.
 
     person = {Anna, Bob}
     Smokes(person)

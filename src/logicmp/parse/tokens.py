@@ -1,6 +1,6 @@
 """The words of the language: names, strings, comments, weights, where a statement ends, and syntax errors.
 
-Stage: text -> **parse** (tokens, statements, theory) -> normalize.
+Room: text -> **parse** (tokens, statements, theory) -> normalize.
 
     person = {Anna, Bob}         Statement(Defined("person", ("Anna", "Bob")))
     [P(x) v Q(x)].               Statement(Enclosed(Or(...), "["), is_hard=True)
