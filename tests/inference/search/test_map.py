@@ -116,7 +116,7 @@ def test_hard_rules_that_no_world_satisfies_are_an_error(solver: str) -> None:
 def test_the_notes_report_the_proof_and_the_violated_groundings() -> None:
     theory = "p = {A}\nS(p)\n2 S(x)\n1 !S(x)"
     assert infer(theory, query="S", method="map", solver="ilp").notes == [
-        "ilp: proven to be the best, log-weight 2; it violates 1 groundings of rules with positive weights, and no "
+        "ilp: proven to be the best, log-weight 2; it violates 1 grounding of rules with positive weights, and no "
         "hard one"]
     notes = infer(theory, query="S", method="map", solver="walksat", max_flips=100).notes
     assert notes[0].startswith("MaxWalkSAT: 100 flips in ")

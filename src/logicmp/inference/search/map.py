@@ -122,8 +122,8 @@ def _best(arrays: GroundArrays, weights: np.ndarray | None, values: np.ndarray, 
                   + network.potentials[network.starts[:-1] + values].sum())
     n_violated = int((is_true & (log_weights(network, weights) < 0)).sum())
     how = "proven to be the best" if status is Status.OPTIMAL else "not proven to be the best"
-    notes = [*notes, f"{solver}: {how}, log-weight {score:.9g}; it violates {n_violated:,} groundings of rules with "
-             "positive weights, and no hard one"]
+    notes = [*notes, f"{solver}: {how}, log-weight {score:.9g}; it violates {n_violated:,} "
+             f"grounding{'s' * (n_violated != 1)} of rules with positive weights, and no hard one"]
     return Best(values, solver, status, score, n_violated, notes)
 
 
