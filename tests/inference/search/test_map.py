@@ -155,8 +155,8 @@ def test_without_numba_auto_takes_an_exact_solver_for_any_size(monkeypatch: pyte
     monkeypatch.setitem(sys.modules, "pysat", None)
     with pytest.raises(LogicMPError) as caught:
         infer(SMOKERS, FACTS, "Smokes", method="map")
-    assert caught.value.message == "MaxWalkSAT needs numba, which is not installed"
-    assert caught.value.hint == 'pip install "logicmp[sampling]"'
+    assert caught.value.message == "method 'map' needs scipy, which is not installed"
+    assert caught.value.hint == 'pip install "logicmp[map]"; or pip install "logicmp[sampling]" for MaxWalkSAT'
 
 
 def test_with_numba_auto_leaves_large_networks_to_maxwalksat(monkeypatch: pytest.MonkeyPatch) -> None:
