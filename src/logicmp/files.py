@@ -14,7 +14,7 @@ import difflib
 import os
 import stat
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -85,6 +85,28 @@ def check_place(path: Path | None) -> None:
     if path is not None and (path.is_dir() or not path.parent.is_dir()):
         why = "it is a folder" if path.is_dir() else f"there is no folder {str(path.parent)!r}"
         raise LogicMPError(f"cannot write {str(path)!r}: {why}")
+
+
+def check_places(outputs: Mapping[str, Path | None], inputs: Iterable[str | Path | None]) -> None:
+    """Raise before a long run if a result cannot be written, or would overwrite an input or another result."""
+    taken = [("the input", str(path)) for path in inputs if path is not None and str(path) != "-"]
+    for what, path in outputs.items():
+        check_place(path)
+        # devices, such as /dev/stdout, may be used twice
+        if path is None or (path.exists() and not path.is_file()):
+            continue
+        for other, place in taken:
+            if _is_same(str(path), place):
+                raise LogicMPError(f"{what} would overwrite {other} {place!r}", "write to another file")
+        taken.append((what, str(path)))
+
+
+def _is_same(path: str, other: str) -> bool:
+    try:
+        return os.path.samefile(path, other)
+    except (OSError, ValueError):
+        # one of them does not exist yet
+        return os.path.abspath(path) == os.path.abspath(other)
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str], what: str) -> None:

@@ -96,8 +96,9 @@ def test_verbose_version_names_every_dependency_and_extra() -> None:
     assert names == set(PACKAGES)
 
 
-def test_verbose_needs_version(shell: Shell) -> None:
-    status, out, err = shell("--verbose", "check", "smoking.mln")
+@pytest.mark.parametrize("words", [(), ("check", "smoking.mln")])
+def test_verbose_needs_version(shell: Shell, words: tuple[str, ...]) -> None:
+    status, out, err = shell("--verbose", *words)
     assert (status, out) == (2, "")
     assert "Error: Invalid value for --verbose: use it with --version" in err
 
@@ -172,3 +173,37 @@ assert "torch" not in sys.modules
     run = subprocess.run([sys.executable, "-c", code, *words], cwd=shell.folder, capture_output=True, text=True,
                          check=False)
     assert (run.returncode, run.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
+@pytest.mark.parametrize("words", [["--help"], ["check", "smoking.mln"]])
+def test_a_full_disk_is_reported_without_traceback(shell: Shell, words: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        run = subprocess.run([sys.executable, "-m", "logicmp", *words], cwd=shell.folder, stdout=full,
+                             stderr=subprocess.PIPE, text=True, check=False)
+    assert (run.returncode, run.stderr) == (
+        1, "error: cannot write to the standard output: No space left on device\n")
+
+
+def test_another_error_of_the_system_is_a_fault_of_the_program(
+        shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_: object, **__: object) -> None:
+        raise ChildProcessError(10, "No child processes")
+
+    monkeypatch.setattr("logicmp.cli.check.load_theory", failing)
+    with pytest.raises(ChildProcessError):
+        shell("check", "smoking.mln")
+
+
+def test_an_interrupt_during_the_imports_is_reported_without_traceback(
+        monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    from logicmp.__main__ import main
+
+    class Interrupted:
+        def __getattr__(self, name: str) -> object:
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "logicmp.cli", Interrupted())
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert (end.value.code, capsys.readouterr()) == (130, ("", "interrupted\n"))

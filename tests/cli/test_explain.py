@@ -54,6 +54,8 @@ hint: split it into smaller rules, or raise max_cubes
 @pytest.mark.parametrize("words, message", [
     (["--size", "person"], "--size must be TYPE=N, got 'person'\nhint: for example --size person=1000"),
     (["--plan", "--observed", "Smoke"], "--observed: there is no predicate 'Smoke'\nhint: did you mean 'Smokes'?"),
+    (["--size", "persn=10"],
+     "sizes names the type 'persn', which the theory does not have\nhint: did you mean 'person'?"),
     (["--plan"], "--plan needs the number of constants of type 'person'\nhint: for example --size person=100"),
 ])
 def test_wrong_options_are_errors(shell: Shell, words: list[str], message: str) -> None:

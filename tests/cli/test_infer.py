@@ -233,3 +233,41 @@ def test_without_matplotlib_the_error_names_the_extra(shell: Shell, monkeypatch:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert shell(*QUERY, "-m", "mean-field", "--plot", "run.png") == Ended(
         1, "", 'error: --plot needs matplotlib, which is not installed\nhint: pip install "logicmp[plot]"\n')
+
+
+@pytest.mark.parametrize("words, message", [
+    (("-r", "model.mln"), "the results would overwrite the input 'model.mln'"),
+    (("-r", "../here/facts.db"), "the results would overwrite the input 'facts.db'"),
+    (("-r", "link"), "the results would overwrite the input 'model.mln'"),
+    (("-f", "query.txt", "-r", "query.txt"), "the results would overwrite the input 'query.txt'"),
+    (("--trace", "facts.db"), "the trace would overwrite the input 'facts.db'"),
+    (("-r", "new.csv", "--trace", "./new.csv"), "the trace would overwrite the results 'new.csv'"),
+    (("-r", "new.png", "--plot", "new.png"), "the plot would overwrite the results 'new.png'")])
+def test_a_result_never_overwrites_an_input_or_another_result(
+        shell: Shell, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], message: str) -> None:
+    here = shell.folder / "here"
+    here.mkdir()
+    for name, text in (("model.mln", MODEL), ("facts.db", FACTS), ("query.txt", "Smokes")):
+        (here / name).write_text(text)
+    (here / "link").symlink_to("model.mln")
+    monkeypatch.chdir(here)
+    assert shell(*QUERY, *words) == Ended(1, "", f"error: {message}\nhint: write to another file\n")
+    assert (here / "model.mln").read_text() == MODEL and (here / "facts.db").read_text() == FACTS
+    assert sorted(path.name for path in here.iterdir()) == ["facts.db", "link", "model.mln", "query.txt"]
+
+
+def test_a_device_may_be_used_twice(shell: Shell) -> None:
+    assert shell(*QUERY, "-m", "mean-field", "-r", "/dev/null", "--trace", "/dev/null").status == 0
+
+
+@pytest.mark.parametrize("words", [("-i", "facts.db"), ("-i", "model.mln", "-i", "facts.db")])
+def test_facts_given_as_rules_are_rejected(shell: Shell, words: tuple[str, ...]) -> None:
+    assert shell("infer", *words, "-q", "Smokes") == Ended(
+        1, "", "error: -i is for rules, got the database 'facts.db'\nhint: give facts with -e facts.db\n")
+
+
+def test_an_empty_query_is_rejected(shell: Shell) -> None:
+    assert shell(*QUERY[:-1], "") == Ended(1, "", """\
+error: no query is given
+hint: leave it out to query all, or name predicates: Smokes, Cancer, Friends
+""")

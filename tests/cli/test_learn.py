@@ -91,3 +91,19 @@ def test_wrong_input_is_an_error(shell: Shell, words: list[str], message: str) -
     assert (status, out) == (1, "")
     assert err.startswith(f"error: {message}\n")
     assert not (shell.folder / "out.mln").exists()
+
+
+@pytest.mark.parametrize("words, message", [
+    (("-o", "model.mln"), "the learned theory would overwrite the input 'model.mln'"),
+    (("-o", "b.db"), "the learned theory would overwrite the input 'b.db'"),
+    (("-o", "new.mln", "--checkpoint", "new.mln"), "the checkpoint would overwrite the learned theory 'new.mln'"),
+    (("-o", "new.mln", "--checkpoint", "a.db"), "the checkpoint would overwrite the input 'a.db'")])
+def test_a_result_never_overwrites_an_input(shell: Shell, words: tuple[str, ...], message: str) -> None:
+    got = with_databases(shell)("learn", "-i", "model.mln", "-t", "a.db,b.db", *words)
+    assert got == Ended(1, "", f"error: {message}\nhint: write to another file\n")
+    assert (shell.folder / "model.mln").read_text() == LEARN
+
+
+def test_facts_given_as_rules_are_rejected(shell: Shell) -> None:
+    assert with_databases(shell)("learn", "-i", "a.db", "-t", "b.db", "-o", "new.mln") == Ended(
+        1, "", "error: -i is for rules, got the database 'a.db'\nhint: give facts with -t a.db\n")

@@ -178,7 +178,7 @@ def test_clustering_rejects_other_predicates() -> None:
 
 def test_an_answer_prints_its_violations() -> None:
     assert str(decode("A => B", {"A": torch.tensor(2.0), "B": torch.tensor(-1.0)}, method="threshold")) == (
-        "threshold: 1 groundings violated before, 1 after; not proven to be the best answer")
+        "threshold: 1 grounding violated before, 1 after; not proven to be the best answer")
 
 
 @pytest.mark.usefixtures("without_numba")

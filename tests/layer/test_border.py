@@ -141,7 +141,7 @@ OPTIONS: list[tuple[str, dict[str, Any], str]] = [
     (TRANSITIVITY, {"damping": 1.0}, "damping must be at least 0 and below 1, got 1"),
     (TRANSITIVITY, {"tolerance": -1}, "tolerance must be at least 0 and finite, got -1"),
     (TRANSITIVITY, {"sizes": {"x": 3}},
-     "sizes names the type 'x', which the theory does not have\nhint: types: thing"),
+     "sizes names the type 'x', which the theory does not have\nhint: declared types: thing"),
     (NAMED, {"sizes": {"person": 4}}, "type 'person' has 3 constants, but its size is given as 4"),
     ("0.5 A(+x) => B(x)", {},
      "the rule '0.5 A(+x) => B(x)' has one weight per constant, but its constants are not declared\n"

@@ -147,7 +147,7 @@ def test_quantifier_is_written_out_over_the_sizes() -> None:
 def test_wrong_semantics_and_sizes() -> None:
     assert error_of("A v B", "fuzzy") == "unknown semantics 'fuzzy'\nhint: available semantics: exact, paper, alchemy"
     assert error_of("P(t)\n1 P(x)", sizes={"s": 3}) == (
-        "sizes names the type 's', which the theory does not have\nhint: types: t")
+        "sizes names the type 's', which the theory does not have\nhint: declared types: t")
     assert error_of("P(t)\n1 P(A) v P(B)", sizes={"t": 1}) == "type 't' has 2 constants, but its size is given as 1"
     assert error_of("t = {A, B}\nP(t)\n1 P(x)", sizes={"t": 3}) == (
         "type 't' has 2 constants, but its size is given as 3")

@@ -43,7 +43,7 @@ def test_query_means(text: str, expected: list[str]) -> None:
 
 
 @pytest.mark.parametrize("text, message", [
-    ("", "no query is given\nhint: query predicates: Smokes, Friends, mood, Rain"),
+    ("", "no query is given\nhint: leave it out to query all, or name predicates: Smokes, Friends, mood, Rain"),
     ("Smoke", """\
 predicate 'Smoke' is used but not declared
  --> <query>:1:1

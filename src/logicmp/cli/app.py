@@ -6,6 +6,8 @@ messages to stderr.  torch is imported by the commands that need it, after the i
 
 from __future__ import annotations
 
+import errno
+import os
 import platform
 import sys
 from importlib.metadata import PackageNotFoundError
@@ -27,7 +29,6 @@ from .learn import learn
 # packages to name in a bug report; optional ones may be missing
 PACKAGES = ("torch", "numpy", "opt_einsum", "safetensors", "typer", "numba", "python-sat", "scipy", "PySDD",
             "matplotlib", "pandas")
-
 
 
 class Commands(TyperGroup):
@@ -67,6 +68,8 @@ def _show_version(context: typer.Context, value: bool) -> None:
             for package in PACKAGES:
                 typer.echo(f"{package} {_installed(package)}")
         raise typer.Exit
+    if context.params.get("verbose"):
+        raise typer.BadParameter("it only goes with --version", param_hint="--verbose")
 
 
 def _installed(package: str) -> str:
@@ -85,8 +88,11 @@ def _options(
         False, "--verbose", is_eager=True, help="With --version: also show Python, platform and packages."),
 ) -> None:
     """Options of the program itself; the commands have their own."""
+<<<<<<< HEAD
     if verbose:
         raise typer.BadParameter("use it with --version", param_hint="--verbose")
+=======
+>>>>>>> faults
 
 
 def main() -> None:
@@ -100,6 +106,13 @@ def main() -> None:
         app(prog_name="logicmp")
     except LogicMPError as error:
         typer.echo(f"error: {error}", err=True)
+        sys.exit(1)
+    except OSError as cause:
+        if cause.errno not in (errno.ENOSPC, errno.EFBIG, errno.EIO):
+            raise
+        # what is left in the buffer would fail again when Python exits
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        typer.echo(f"error: cannot write to the standard output: {cause.strerror}", err=True)
         sys.exit(1)
     except KeyboardInterrupt:
         _end_interrupted()

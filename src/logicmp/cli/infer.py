@@ -12,7 +12,7 @@ import typer
 from ..errors import LogicMPError
 from ..facts.columns import Evidence
 from ..facts.db import load_facts, parse_facts
-from ..files import check_place, read_source, write_whole
+from ..files import check_places, read_source, write_whole
 from ..limits import MAX_GROUNDINGS, Limits
 from ..parse.load import load_theory
 from ..parse.query import split_names
@@ -107,8 +107,8 @@ def infer(
     options = {name: value for name, value in given.items() if value is not None} | _settings(more or [])
     # the clock of the whole command starts here
     limits = Limits(options.pop("max_seconds", None), options.pop("max_groundings", MAX_GROUNDINGS))
-    for path in (results, trace, plot):
-        check_place(path)
+    check_places({"the results": results, "the trace": trace, "the plot": plot},
+                 [*models, *(evidence or []), query_file])
     if plot is not None:
         from ..show.plot import check_plot
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import LogicMPError
-from ..files import check_place
+from ..files import check_places
 from ..parse.load import load_theory
 from ..parse.query import split_names
 from ..show.progress import shown_status
@@ -75,7 +75,8 @@ def learn(
                       -m discriminative --held-out c.db -o learned.mln
     """
     # before hours of training
-    check_place(output)
+    databases, kept = _files(train), _files(held_out or [])
+    check_places({"the learned theory": output, "the checkpoint": checkpoint}, [*theory, *databases, *kept])
     rules = load_theory(theory, grammar.value)
     # importing torch is slow, so errors in the rules are reported first
     from ..learning.learned import as_table
@@ -83,8 +84,8 @@ def learn(
 
     with _interruptible(checkpoint), shown_status("reading the databases") as show:
         learned = run(
-            rules, _files(train), method.value, split_names(query),
-            semantics=semantics.value, prior_std=prior_std, relearn=_lines(relearn), held_out=_files(held_out or []),
+            rules, databases, method.value, split_names(query),
+            semantics=semantics.value, prior_std=prior_std, relearn=_lines(relearn), held_out=kept,
             patience=patience, max_iterations=max_iterations, tolerance=tolerance, checkpoint=checkpoint,
             on_iteration=lambda iteration: show(_describe(iteration)))
     learned.save(output)

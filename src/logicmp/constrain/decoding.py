@@ -61,8 +61,9 @@ class Decoded:
 
     def __str__(self) -> str:
         proven = "the best answer" if self.optimal else "not proven to be the best answer"
-        return "; ".join([f"{self.method}: {int(self.violated_before.sum()):,} groundings violated before, "
-                          f"{int(self.violated_after.sum()):,} after", proven, *self.notes])
+        before, after = int(self.violated_before.sum()), int(self.violated_after.sum())
+        return "; ".join([f"{self.method}: {before:,} grounding{'s' * (before != 1)} violated before, {after:,} after",
+                          proven, *self.notes])
 
 
 def decode(theory: Theory | str, logits: Tensor | Mapping[str, Tensor], evidence: Mapping[str, Tensor] | None = None,
@@ -72,7 +73,7 @@ def decode(theory: Theory | str, logits: Tensor | Mapping[str, Tensor], evidence
     >>> logits = {"A": torch.tensor(2.0), "B": torch.tensor(-1.0)}
     >>> decoded = decode("A => B", logits)
     >>> print(decoded)
-    ilp: 1 groundings violated before, 0 after; the best answer
+    ilp: 1 grounding violated before, 0 after; the best answer
     >>> {name: bool(value) for name, value in decoded.values.items()}
     {'A': True, 'B': True}
 

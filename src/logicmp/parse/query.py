@@ -1,6 +1,10 @@
 """Queries: predicates, atoms and formulas whose probabilities are computed.
 
+<<<<<<< HEAD
 Room: **parse** -> inference.
+=======
+Room: text + theory -> **parse** -> infer.
+>>>>>>> faults
 
     Smokes                   every atom of a predicate
     Cancer(x, Bob)           the atoms that match
@@ -59,7 +63,8 @@ def parse_queries(text: str, theory: Theory, name: str = "<query>") -> list[Quer
     """
     queries = [_query(piece, theory, name) for piece in _split(text)]
     if not queries:
-        raise LogicMPError("no query is given", f"query predicates: {', '.join(theory.predicate)}")
+        raise LogicMPError("no query is given",
+                           f"leave it out to query all, or name predicates: {', '.join(theory.predicate)}")
     return queries
 
 

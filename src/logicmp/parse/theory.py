@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from ..errors import LogicMPError, Span
+from ..errors import LogicMPError, Span, closest
 from .syntax import PLAIN_LABEL, Atom, Formula, Variable, atoms, free_variables, quoted, terms
 
 # the type of every argument in a theory that declares no predicate
@@ -180,8 +180,9 @@ class Theory:
         """The size of each type: the given one, else the number of its constants; contradictions are errors."""
         unknown = set(sizes) - set(self.type)
         if unknown:
-            raise LogicMPError(f"sizes names the type {sorted(unknown)[0]!r}, which the theory does not have",
-                               f"types: {', '.join(self.type)}")
+            name = sorted(unknown)[0]
+            raise LogicMPError(f"sizes names the type {name!r}, which the theory does not have",
+                               closest(name, self.type, "type"))
         for t in self.types:
             size = sizes.get(t.name, len(t.constants))
             if size < len(t.constants) or (t.closed and size != len(t.constants)):

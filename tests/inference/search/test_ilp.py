@@ -1,6 +1,9 @@
-"""The integer program: its optimum, its limits, and a network without variables."""
+"""The integer program: its optimum, a network without variables, interrupts and errors of the solver."""
 
 from __future__ import annotations
+
+import _thread
+import threading
 
 import numpy as np
 import pytest
@@ -29,3 +32,28 @@ def test_the_optimum_is_the_best_of_all_worlds(seed: int) -> None:
 def test_a_network_without_variables_has_one_world() -> None:
     values, is_proven = solve_ilp(build_arrays(network_of("p = {A}\nS(p)\n1 S(x)", "S(A)")), None)
     assert values is not None and len(values) == 0 and is_proven
+
+
+def test_an_interrupt_is_raised_while_the_solver_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    is_over = threading.Event()
+
+    def slow(*_: object, **__: object) -> None:
+        assert threading.current_thread() is not threading.main_thread(), "a solver in C++ would ignore the interrupt"
+        _thread.interrupt_main()
+        is_over.wait()
+
+    monkeypatch.setattr("scipy.optimize.milp", slow)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            solve_ilp(build_arrays(network_of("p = {A}\nS(p)\n1 S(x)"), unary_features=True), None)
+    finally:
+        is_over.set()
+
+
+def test_an_error_of_the_solver_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_: object, **__: object) -> None:
+        raise MemoryError("too large")
+
+    monkeypatch.setattr("scipy.optimize.milp", failing)
+    with pytest.raises(MemoryError, match="too large"):
+        solve_ilp(build_arrays(network_of("p = {A}\nS(p)\n1 S(x)"), unary_features=True), None)

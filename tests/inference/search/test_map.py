@@ -116,7 +116,7 @@ def test_hard_rules_that_no_world_satisfies_are_an_error(solver: str) -> None:
 def test_the_notes_report_the_proof_and_the_violated_groundings() -> None:
     theory = "p = {A}\nS(p)\n2 S(x)\n1 !S(x)"
     assert infer(theory, query="S", method="map", solver="ilp").notes == [
-        "ilp: proven to be the best, log-weight 2; it violates 1 groundings of rules with positive weights, and no "
+        "ilp: proven to be the best, log-weight 2; it violates 1 grounding of rules with positive weights, and no "
         "hard one"]
     notes = infer(theory, query="S", method="map", solver="walksat", max_flips=100).notes
     assert notes[0].startswith("MaxWalkSAT: 100 flips in ")
@@ -155,8 +155,8 @@ def test_without_numba_auto_takes_an_exact_solver_for_any_size(monkeypatch: pyte
     monkeypatch.setitem(sys.modules, "pysat", None)
     with pytest.raises(LogicMPError) as caught:
         infer(SMOKERS, FACTS, "Smokes", method="map")
-    assert caught.value.message == "MaxWalkSAT needs numba, which is not installed"
-    assert caught.value.hint == 'pip install "logicmp[sampling]"'
+    assert caught.value.message == "method 'map' needs scipy, which is not installed"
+    assert caught.value.hint == 'pip install "logicmp[map]"; or pip install "logicmp[sampling]" for MaxWalkSAT'
 
 
 def test_with_numba_auto_leaves_large_networks_to_maxwalksat(monkeypatch: pytest.MonkeyPatch) -> None:

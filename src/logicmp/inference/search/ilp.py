@@ -9,6 +9,11 @@ Room: inference/search; used by map and decode.
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
 import numpy as np
 
 from ...errors import LogicMPError
@@ -59,12 +64,12 @@ def solve_ilp(arrays: GroundArrays, seconds: float | None) -> tuple[np.ndarray |
     n_rows, n_columns = first + len(wanted), n_values + len(soft)
     upper = np.concatenate([np.ones(n_variables), lengths[avoided] - 1.0, np.zeros(len(wanted))])
     lower = np.concatenate([np.ones(n_variables), np.full(n_rows - n_variables, -np.inf)])
-    found = milp(np.concatenate([np.zeros(n_values), -g.log_weight[soft]]),
-                 integrality=np.concatenate([np.ones(n_values), np.zeros(len(soft))]),
-                 bounds=Bounds(0, np.concatenate([g.domain.astype(np.float64), np.ones(len(soft))])),
-                 constraints=LinearConstraint(coo_array((entries, (rows, columns)), (n_rows, n_columns)).tocsr(), lower,
-                                              upper),
-                 options={"mip_rel_gap": 0.0} | ({} if seconds is None else {"time_limit": max(seconds, 0.01)}))
+    found = _interruptibly(lambda: milp(
+        np.concatenate([np.zeros(n_values), -g.log_weight[soft]]),
+        integrality=np.concatenate([np.ones(n_values), np.zeros(len(soft))]),
+        bounds=Bounds(0, np.concatenate([g.domain.astype(np.float64), np.ones(len(soft))])),
+        constraints=LinearConstraint(coo_array((entries, (rows, columns)), (n_rows, n_columns)).tocsr(), lower, upper),
+        options={"mip_rel_gap": 0.0} | ({} if seconds is None else {"time_limit": max(seconds, 0.01)})))
     if found.status == 2:
         raise contradiction(arrays.network)
     if found.status not in (0, 1):
@@ -76,3 +81,21 @@ def solve_ilp(arrays: GroundArrays, seconds: float | None) -> tuple[np.ndarray |
     which = np.repeat(np.arange(n_variables), np.diff(g.starts))
     padded[which, np.arange(n_values) - g.starts[which]] = p
     return padded.argmax(1).astype(np.int32), found.status == 0
+
+
+def _interruptibly(solve: Callable[[], Any]) -> Any:
+    """Run a solver in a thread of its own, because HiGHS ignores Ctrl-C; it ends with the process at the latest."""
+    future: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(solve())
+        except BaseException as error:
+            future.set_exception(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    while not future.done():
+        # Windows delivers an interrupt only between two waits
+        thread.join(0.1)
+    return future.result()

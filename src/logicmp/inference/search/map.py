@@ -18,7 +18,7 @@ from ...errors import LogicMPError, closest
 from ...ground.features import expected_counts, log_weights, true_features
 from ...ground.network import HARD, Network
 from ...ground.propagate import HINT, list_hard_rules
-from ...limits import Limits, Progress, silent
+from ...limits import Limits, Progress, need, silent
 from ..answers import odds_of_counts, odds_of_values
 from ..method import Method, Problem, Solution, Status
 from ..moves.arrays import GroundArrays, build_arrays
@@ -106,6 +106,8 @@ def _candidates(solver: str, arrays: GroundArrays) -> list[str]:
         return [solver]
     has = {name: importlib.util.find_spec(module) is not None
            for name, module in (("ilp", "scipy"), ("maxsat", "pysat"), ("walksat", "numba"))}
+    if not any(has.values()):
+        need("scipy", "map", "method 'map'", 'pip install "logicmp[sampling]" for MaxWalkSAT')
     exact = next((name for name in ("ilp", "maxsat") if has[name]), None)
     if exact is None or (has["walksat"] and arrays.n_features > MAX_PROVEN):
         return ["walksat"]
@@ -122,8 +124,8 @@ def _best(arrays: GroundArrays, weights: np.ndarray | None, values: np.ndarray, 
                   + network.potentials[network.starts[:-1] + values].sum())
     n_violated = int((is_true & (log_weights(network, weights) < 0)).sum())
     how = "proven to be the best" if status is Status.OPTIMAL else "not proven to be the best"
-    notes = [*notes, f"{solver}: {how}, log-weight {score:.9g}; it violates {n_violated:,} groundings of rules with "
-             "positive weights, and no hard one"]
+    notes = [*notes, f"{solver}: {how}, log-weight {score:.9g}; it violates {n_violated:,} "
+             f"grounding{'s' * (n_violated != 1)} of rules with positive weights, and no hard one"]
     return Best(values, solver, status, score, n_violated, notes)
 
 
