@@ -88,11 +88,6 @@ def _options(
         False, "--verbose", is_eager=True, help="With --version: also show Python, platform and packages."),
 ) -> None:
     """Options of the program itself; the commands have their own."""
-<<<<<<< HEAD
-    if verbose:
-        raise typer.BadParameter("use it with --version", param_hint="--verbose")
-=======
->>>>>>> faults
 
 
 def main() -> None:

@@ -1,10 +1,6 @@
 """Files, includes and folders: from a path to a theory.
 
-<<<<<<< HEAD
 Room: errors, files -> **parse** -> facts, normalize.
-=======
-Room: files -> **parse**.
->>>>>>> faults
 
     load_theory("smoking.mln")            an .mln file of Alchemy, Tuffy or pracmln
     load_theory("uw_cse/ai")              a folder of ExpressGNN with `predicates`, `rules` and `facts`

@@ -1,10 +1,6 @@
 """Queries: predicates, atoms and formulas whose probabilities are computed.
 
-<<<<<<< HEAD
 Room: **parse** -> inference.
-=======
-Room: text + theory -> **parse** -> infer.
->>>>>>> faults
 
     Smokes                   every atom of a predicate
     Cancer(x, Bob)           the atoms that match

@@ -1,10 +1,6 @@
 """Text to statements, by recursive descent.
 
-<<<<<<< HEAD
 Room: errors -> **parse** (tokens, statements, theory) -> facts, normalize.
-=======
-Room: text -> **parse** (tokens, statements, theory) -> normalize.
->>>>>>> faults
 
     "1.5 Smokes(x) => Cancer(x)"   ->   Statement(weight=1.5, formula=Implies(Atom, Atom))
 

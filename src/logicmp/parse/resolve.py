@@ -1,10 +1,6 @@
 """Turn statements into a checked theory: find declarations, check names, give every variable one type.
 
-<<<<<<< HEAD
 Room: **parse** -> normalize.
-=======
-Room: statements -> **parse** -> normalize.
->>>>>>> faults
 
     Smokes(person)               the first bare occurrence is a declaration
     1.5 Smokes(x) => Cancer(x)   x is a person, because Smokes(person)

@@ -1,10 +1,6 @@
 """The words of the language: names, strings, comments, weights, where a statement ends, and syntax errors.
 
-<<<<<<< HEAD
 Room: errors -> **parse** (tokens, statements, theory) -> facts, normalize.
-=======
-Room: text -> **parse** (tokens, statements, theory) -> normalize.
->>>>>>> faults
 
     person = {Anna, Bob}         Statement(Defined("person", ("Anna", "Bob")))
     [P(x) v Q(x)].               Statement(Enclosed(Or(...), "["), is_hard=True)
