@@ -55,10 +55,10 @@ def test_learn_as_json_from_a_list_of_databases(shell: Shell) -> None:
 
 
 def test_methods_of_the_command_are_those_of_the_library() -> None:
-    from logicmp.cli.learn import Method
+    from logicmp.cli.learn import LearnMethod
     from logicmp.learning.objectives import METHODS
 
-    assert [method.value for method in Method] == list(METHODS)
+    assert [method.value for method in LearnMethod] == list(METHODS)
 
 
 def test_interrupted_learning_leaves_a_checkpoint_and_the_old_output(

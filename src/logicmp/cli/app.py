@@ -69,7 +69,7 @@ def _show_version(context: typer.Context, value: bool) -> None:
                 typer.echo(f"{package} {_installed(package)}")
         raise typer.Exit
     if context.params.get("verbose"):
-        raise typer.BadParameter("it only goes with --version", param_hint="--verbose")
+        raise typer.BadParameter("use it with --version", param_hint="--verbose")
 
 
 def _installed(package: str) -> str:
