@@ -43,8 +43,8 @@ _HOME = {
     "Marginals": "inference.answers", "Plan": "plan.steps", "RuleError": "errors", "SLrelax": "constrain.losses",
     "SPL": "constrain.losses", "Schedule": "execute.schedule", "SemanticLoss": "constrain.losses",
     "Theory": "parse.theory", "build_plan": "plan.build", "compile_rules": "constrain.compile",
-    "decode": "constrain.decoding", "distill": "constrain.distillation", "infer": "inference.run", "learn": "learning.train",
-    "load_facts": "facts.db", "load_theory": "parse.load", "normalize_theory": "normalize.build",
+    "decode": "constrain.decoding", "distill": "constrain.distillation", "infer": "inference.run",
+    "learn": "learning.train", "load_facts": "facts.db", "load_theory": "parse.load", "normalize_theory": "normalize.build",
     "parse_facts": "facts.db", "parse_theory": "parse.load",
 }
 
