@@ -44,8 +44,8 @@ _HOME = {
     "SPL": "constrain.losses", "Schedule": "execute.schedule", "SemanticLoss": "constrain.losses",
     "Theory": "parse.theory", "build_plan": "plan.build", "compile_rules": "constrain.compile",
     "decode": "constrain.decoding", "distill": "constrain.distillation", "infer": "inference.run",
-    "learn": "learning.train", "load_facts": "facts.db", "load_theory": "parse.load", "normalize_theory": "normalize.build",
-    "parse_facts": "facts.db", "parse_theory": "parse.load",
+    "learn": "learning.train", "load_facts": "facts.db", "load_theory": "parse.load",
+    "normalize_theory": "normalize.build", "parse_facts": "facts.db", "parse_theory": "parse.load",
 }
 
 

@@ -258,8 +258,9 @@ class LogicMP(nn.Module):
                 item: int = 0) -> list[Push]:
         """Which rules pushed an atom of one batch item, and by how much, strongest first.
 
-        The amounts are what the rules add to the atom's log-odds at the marginals where the run ended: `unary` plus
-        their sum is the next update. `push.groundings()` lists the groundings with the largest amounts.
+        The amounts are what the rules add to the atom's log-odds at the marginals where the run ended, each with its
+        full weight. Under the schedule "paper", `unary` plus their sum is the next update; "adaptive" limits the size
+        of large ones. `push.groundings()` lists the groundings with the largest amounts.
         """
         with torch.no_grad():
             run = self._run(unary, evidence, mask)
