@@ -44,7 +44,8 @@ def _logits(batch: int, n: int, dtype: torch.dtype = torch.float32, symmetric: b
 
 
 def _layers(text: str = TRANSITIVITY) -> dict[str, LogicMP]:
-    return {EXACT: LogicMP(text, ITERATIONS), PAPER: LogicMP(text, ITERATIONS, semantics="paper")}
+    return {EXACT: LogicMP(text, ITERATIONS, schedule="paper"),
+            PAPER: LogicMP(text, ITERATIONS, semantics="paper", schedule="paper")}
 
 
 def _forward(run: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
@@ -68,7 +69,7 @@ def _pair_weight(n: int, symmetric: bool, dtype: torch.dtype) -> Tensor:
 
 def _check_transitivity(text: str, batch: int, n: int, symmetric: bool, gradients: bool) -> float:
     """Difference between the layer with `semantics="paper"` and the listing, in float64."""
-    layer = LogicMP(text, ITERATIONS, semantics="paper").double()
+    layer = LogicMP(text, ITERATIONS, semantics="paper", schedule="paper").double()
     x = _logits(batch, n, torch.float64, symmetric).requires_grad_(gradients)
     channels = two_channels(x.detach()).requires_grad_(gradients)
     listing = _listing(_pair_weight(n, symmetric, torch.float64))

@@ -90,7 +90,7 @@ def compile_row(tokens: int, limit: float) -> Row:
 
 def layer_row(tokens: int, repeat: int = 5) -> Row:
     """Median time of `repeat` forward calls of the layer, float32."""
-    layer = LogicMP(RULE, ITERATIONS)
+    layer = LogicMP(RULE, ITERATIONS, schedule="paper")
     logits = 2 * torch.randn(tokens, tokens, generator=torch.Generator().manual_seed(0))
     seconds = []
     with torch.no_grad():

@@ -110,7 +110,7 @@ class Model(nn.Module):
         self.relaxed: SLrelax | None = None
         self.share = settings.slrelax
         if method.rule is not None:
-            self.layer = LogicMP(method.rule, settings.iterations, positive_weights=True)
+            self.layer = LogicMP(method.rule, settings.iterations, positive_weights=True, schedule="paper")
             with torch.no_grad():
                 # softplus of the raw weight is the weight
                 self.layer.raw_weights[0].fill_(float(np.log(np.expm1(settings.weight))))

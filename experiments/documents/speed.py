@@ -41,7 +41,8 @@ def measure_layer(items: Sequence[Item], iterations: int = 5, padded: int = PADD
                   progress: Progress = no_progress) -> dict[str, float]:
     """Median milliseconds per page, at its own size and padded; inputs are random."""
     found: dict[str, list[float]] = {}
-    layers = {"": LogicMP(RULE, iterations), ", symmetric": LogicMP(SYMMETRIC, iterations)}
+    layers = {name: LogicMP(rule, iterations, schedule="paper")
+              for name, rule in (("", RULE), (", symmetric", SYMMETRIC))}
     for k, item in enumerate(items):
         n = len(item.page)
         for name, layer in layers.items():

@@ -24,7 +24,7 @@ def layer_for(world: World, context: Context, iterations: int) -> LogicMP:
     scale = context.get("scale", 1.0)
     rules = tuple(rule if rule.is_hard else replace(rule, weight=scale) for rule in world.theory.rules)
     return LogicMP(replace(world.theory, rules=rules), iterations, context.get("damping", 0.5), sizes=world.sizes,
-                   reduce=context.get("reduce", "sum"), learn_weights=False)
+                   reduce=context.get("reduce", "sum"), learn_weights=False, schedule="paper")
 
 
 def run_logicmp(split: Split, context: Context) -> Tensor:

@@ -51,7 +51,8 @@ class SharedLayer(LogicMP):
 
     def __init__(self, split: Split, shared: Weights, iterations: int, damping: float, reduce: str):
         world = split.closed()
-        super().__init__(world.theory, iterations, damping, sizes=world.sizes, reduce=reduce, learn_weights=False)
+        super().__init__(world.theory, iterations, damping, sizes=world.sizes, reduce=reduce, learn_weights=False,
+                         schedule="paper")
         # not a submodule: all layers share it
         self.__dict__["shared"] = shared
         self.split = split

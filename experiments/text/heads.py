@@ -148,10 +148,11 @@ class RuleHead(Head):
                  iterations: int = 5, final_iterations: int = 10, **options: Any):
         super().__init__()
         theory = with_weights(load_rules(rules), adjacent, of_list)
-        self.layer = LogicMP(theory, iterations, **options)
+        self.layer = LogicMP(theory, iterations, schedule="paper", **options)
         self.without_list = self.layer
         if rules == "adj+list":
-            self.without_list = LogicMP(with_weights(load_rules("adj"), adjacent, of_list), iterations, **options)
+            self.without_list = LogicMP(with_weights(load_rules("adj"), adjacent, of_list), iterations,
+                                        schedule="paper", **options)
             self.without_list.raw_weights = nn.ParameterList(
                 [w for k, w in enumerate(self.layer.raw_weights) if not is_list_rule(theory, k)])
         self.objective = objective
@@ -221,7 +222,8 @@ class DistHead(Head):
         kinds = {True: "adj+list", False: "adj"} if rules == "adj+list" else {False: "adj", True: "adj"}
         self.kinds: Mapping[bool, str] = kinds
         self.dist = nn.ModuleDict({name.replace("+", "_"): LogicDist(
-            with_weights(load_rules(name), adjacent, of_list), pi_max=pi_max, alpha=alpha, **options)
+            with_weights(load_rules(name), adjacent, of_list), pi_max=pi_max, alpha=alpha, schedule="paper",
+            **options)
             for name in set(kinds.values())})
 
     def _dist(self, batch: Batch) -> tuple[LogicDist, dict[str, Tensor]]:

@@ -65,7 +65,7 @@ class Trace:
 class Options:
     """Everything a layer is made from besides its rules; saved with it."""
 
-    schedule: Schedule = SCHEDULES["paper"]
+    schedule: Schedule = SCHEDULES["adaptive"]
     learn_weights: bool = True
     semantics: str = "exact"
     reduce: str = "sum"
@@ -87,13 +87,17 @@ class LogicMP(nn.Module):
 
     Our `unary` is the paper's \Phi_u, `weights[f]` its w_f, `iterations` its T (Algorithm 1).
 
+    The layer looks for the answer that fits your predictions and rules best, so its logits are for deciding. `infer`
+    estimates the probabilities of the network exactly as written.
+
     Shapes (n_t = number of entities of type t):
         unary[pred]:  [batch..., n_t1, ..., n_tk]  log-odds, or [..., labels] for a multi-class predicate
         returns:      the same keys and shapes, logits again
 
     Args:
         theory: rules as text, or a `Theory`. One line without declarations is enough.
-        iterations: mean-field updates per call, at least 0; by default those of the schedule (5 for "paper").
+        iterations: mean-field updates per call, at least 0; by default those of the schedule (15 for "adaptive",
+            5 for "paper").
         damping: share of the previous log-odds kept in each update, 0 to below 1; by default that of the schedule.
         tolerance: stop early when no marginal changes by more than this; 0 runs all iterations.
         learn_weights: whether the weights of soft rules are trained.
@@ -106,8 +110,8 @@ class LogicMP(nn.Module):
             made, and a rule that costs too much fails there.
         max_elements: largest tensor that a plan may create; larger ones are sliced, or the rule is rejected.
         dtype: of the weights; torch's default dtype by default.
-        schedule: "paper" (Algorithm 1), "adaptive" (weak pushes first: finds clusters and orders that "paper" loses),
-            "cold", or a `Schedule` of your own.
+        schedule: "adaptive" (the default; weak pushes first: finds clusters and orders that "paper" loses), "paper"
+            (Algorithm 1), "cold", or a `Schedule` of your own.
     """
 
     def __init__(self, theory: Theory | str, iterations: int | None = None, damping: float | None = None,
@@ -115,7 +119,7 @@ class LogicMP(nn.Module):
                  learn_weights: bool = True, semantics: str = "exact", reduce: str = "sum", hard_weight: float = 10.0,
                  positive_weights: bool = False, sizes: Mapping[str, int] | None = None,
                  max_elements: int = MAX_ELEMENTS, dtype: torch.dtype | None = None,
-                 schedule: str | Schedule = "paper"):
+                 schedule: str | Schedule = "adaptive"):
         super().__init__()
         self.options = Options(make_schedule(schedule, iterations, damping, tolerance), learn_weights, semantics,
                                reduce, hard_weight, positive_weights, dict(sizes or {}), max_elements)
@@ -259,8 +263,9 @@ class LogicMP(nn.Module):
                 item: int = 0) -> list[Push]:
         """Which rules pushed an atom of one batch item, and by how much, strongest first.
 
-        The amounts are what the rules add to the atom's log-odds at the marginals where the run ended: `unary` plus
-        their sum is the next update. `push.groundings()` lists the groundings with the largest amounts.
+        The amounts are what the rules add to the atom's log-odds at the marginals where the run ended, each with its
+        full weight. Under the schedule "paper", `unary` plus their sum is the next update; "adaptive" limits the size
+        of large ones. `push.groundings()` lists the groundings with the largest amounts.
         """
         with torch.no_grad():
             run = self._run(unary, evidence, mask)
@@ -310,10 +315,9 @@ class LogicMP(nn.Module):
             raise LogicMPError(f"{str(path)!r} is not a saved layer: it contains no theory")
         try:
             options = json.loads(metadata["options"])
-            # files of version 0.1 have iterations, damping and tolerance instead of a schedule
-            if "schedule" in options:
-                options["schedule"] = Schedule(**options["schedule"])
-            layer = LogicMP(metadata["theory"], **options)
+            # files of version 0.1 have iterations, damping and tolerance of the paper's loop instead of a schedule
+            schedule = Schedule(**options.pop("schedule")) if "schedule" in options else "paper"
+            layer = LogicMP(metadata["theory"], schedule=schedule, **options)
         except (KeyError, TypeError, ValueError) as cause:
             raise LogicMPError(f"{str(path)!r} is not a saved layer: {cause}") from None
         expected = {name: list(weight.shape) for name, weight in layer.named_parameters()}

@@ -107,10 +107,10 @@ def test_atoms_without_a_label_learn_from_the_teacher_only() -> None:
     assert logits.grad is not None and logits.grad[0].abs().min() > 0 and logits.grad[1].abs().max() == 0
 
 
-def test_the_teacher_is_the_layer_with_weights_times_strength() -> None:
+def test_the_teacher_is_the_papers_loop_with_weights_times_strength() -> None:
     logits = randn(3, 3)
     dist = LogicDist(TRANSITIVITY, strength=2.0, iterations=4, dtype=torch.float64)
-    layer = LogicMP(TRANSITIVITY.replace("2", "4", 1), iterations=4, dtype=torch.float64)
+    layer = LogicMP(TRANSITIVITY.replace("2", "4", 1), iterations=4, dtype=torch.float64, schedule="paper")
     torch.testing.assert_close(dist.teacher(logits), layer(logits))
     assert not any(weight.requires_grad for weight in dist.parameters())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from torch import Tensor
 
 from logicmp import LogicMP, LogicMPError, Theory, oracle, parse_theory
 from logicmp.execute.schedule import SCHEDULES, Schedule, make_schedule
+from logicmp.execute.state import Call
+from logicmp.layer import Options
 
 TRANSITIVITY = "0.9 C(a,b) ^ C(b,c) => C(a,c)"
 THEORIES = {
@@ -164,3 +167,42 @@ def test_a_setting_out_of_range_is_named(options: dict[str, Any], message: str) 
 def test_an_unknown_schedule_gets_a_hint() -> None:
     with pytest.raises(LogicMPError, match="unknown schedule 'adaptiv'\nhint: did you mean 'adaptive'"):
         LogicMP(TRANSITIVITY, schedule="adaptiv")
+
+
+def test_the_layer_is_adaptive_unless_told_otherwise() -> None:
+    assert LogicMP(TRANSITIVITY).options.schedule == Options().schedule == SCHEDULES["adaptive"]
+    assert LogicMP(TRANSITIVITY, 7, 0.5).options.schedule == replace(SCHEDULES["adaptive"], iterations=7, damping=0.5)
+    logits = torch.randn(4, 4, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        assert torch.equal(LogicMP(TRANSITIVITY)(logits), LogicMP(TRANSITIVITY, schedule="adaptive")(logits))
+
+
+@pytest.mark.parametrize("options", [{}, {"iterations": 8}, {"damping": 0.5}])
+def test_paper_is_algorithm_1_bit_for_bit(options: dict[str, Any]) -> None:
+    layer = LogicMP(TRANSITIVITY, schedule="paper", **options)
+    unary = 2 * torch.randn(2, 5, 5, generator=torch.Generator().manual_seed(0))
+    executor = layer.executor({"thing": 5})
+    call = Call([w.detach() for w in layer.weights], {"thing": 5}, unary)
+    constants, damping = executor.constants(call), options.get("damping", 0.0)
+    with torch.no_grad():
+        logits = unary
+        for _ in range(options.get("iterations", 5)):
+            updated = executor.subtract_messages({"C": unary}, {"C": logits.sigmoid()}, call, constants)["C"]
+            logits = torch.lerp(updated, logits, damping) if damping else updated
+        assert torch.equal(layer(unary), logits)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_run_does_not_stop_while_pushes_still_grow(schedule: str) -> None:
+    # sharpened marginals of certain logits hardly move while the pushes are small
+    logits = torch.tensor([[4.0, 3.0, -2.0], [3.0, 4.0, 3.0], [-2.0, 3.0, 4.0]], dtype=torch.float64)
+    layer, early = (LogicMP(f"6 {TRANSITIVITY[4:]}", schedule=schedule, tolerance=tolerance, dtype=torch.float64)
+                    for tolerance in (0.0, 1e-3))
+    torch.testing.assert_close(early(logits).sigmoid(), layer(logits).sigmoid(), rtol=0, atol=0.03)
+
+
+def test_an_adaptive_layer_can_be_exported_with_open_sizes() -> None:
+    layer, n = LogicMP(TRANSITIVITY).eval(), torch.export.Dim("n")
+    exported = torch.export.export(layer, (torch.randn(2, 6, 6),), dynamic_shapes=({1: n, 2: n},))
+    logits = torch.randn(2, 9, 9)
+    torch.testing.assert_close(exported.module()(logits), layer(logits), rtol=1e-4, atol=1e-4)

@@ -26,9 +26,9 @@ def smokers():
 
 
 def test_pushes_and_unary_add_up_to_the_next_update():
-    layer, unary = LogicMP(SMOKERS, iterations=3), smokers()
+    layer, unary = LogicMP(SMOKERS, iterations=3, schedule="paper"), smokers()
     pushes = layer.explain("Smokes(Bob)", unary, item=1)
-    one_more = LogicMP(SMOKERS, iterations=4)(unary)["Smokes"][1, 1].detach()
+    one_more = LogicMP(SMOKERS, iterations=4, schedule="paper")(unary)["Smokes"][1, 1].detach()
     assert float(unary["Smokes"][1, 1]) + sum(p.amount for p in pushes) == pytest.approx(float(one_more), abs=1e-5)
     assert abs(pushes[0].amount) == max(abs(p.amount) for p in pushes)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import json
 import pickle
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from logicmp import LogicMP, LogicMPError
+from logicmp import LogicMP, LogicMPError, Schedule
 
 TEXT = "word = {a, b, c}\nW(place, word)\nT(place)\n0.5 W(i, +w) => T(i)\n1.25 T(i) => T(i+1)\nT(i) v !T(i)."
 
@@ -84,6 +85,18 @@ def test_a_saved_layer_comes_back_with_its_options(tmp_path: Path) -> None:
     assert other.options == layer.options
     assert [w.requires_grad for w in other.raw_weights] == [True, True, False]
     assert [p.name for p in tmp_path.iterdir()] == ["layer.safetensors"]
+
+
+def test_a_file_of_version_0_1_runs_the_papers_loop(tmp_path: Path) -> None:
+    options = {"iterations": 3, "damping": 0.25, "tolerance": 0.0, "learn_weights": True, "semantics": "exact",
+               "reduce": "sum", "hard_weight": 7.0, "positive_weights": False, "sizes": {}, "max_elements": 2**28}
+    weights = {name: weight.detach() for name, weight in trained().named_parameters()}
+    save_file(weights, tmp_path / "old", {"theory": TEXT, "options": json.dumps(options)})
+    layer = LogicMP.load(tmp_path / "old")
+    assert layer.options.schedule == Schedule(iterations=3, damping=0.25)
+    want = LogicMP(TEXT, 3, 0.25, hard_weight=7.0, schedule="paper")
+    want.load_state_dict(trained().state_dict())
+    assert same(layer, want)
 
 
 def test_a_file_contains_only_tensors_and_text(tmp_path: Path) -> None:
@@ -250,4 +263,5 @@ def test_a_layer_does_not_keep_plans_for_ever(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_layer_prints_what_it_is() -> None:
-    assert repr(LogicMP("C(a,b) ^ C(b,c) => C(a,c)")).startswith("LogicMP(\n  1 rules, Schedule(iterations=5)")
+    layer = LogicMP("C(a,b) ^ C(b,c) => C(a,c)", schedule="paper")
+    assert repr(layer).startswith("LogicMP(\n  1 rules, Schedule(iterations=5)")

@@ -65,7 +65,7 @@ def distill(layer: LogicMP, logits: Tensor | Mapping[str, Tensor], evidence: Map
             mask: Tensor | Mapping[str, Tensor] | None = None, kind: str = "mse") -> Tensor:
     """A loss that moves logits towards the layer's output: posterior regularization, as in the paper's appendix.
 
-    >>> layer = LogicMP("A => B", iterations=1)
+    >>> layer = LogicMP("A => B", iterations=1, schedule="paper")
     >>> logits = {"A": torch.tensor(0.0, requires_grad=True), "B": torch.tensor(0.0, requires_grad=True)}
     >>> distill(layer, logits).backward()
     >>> float(logits["A"].grad), float(logits["B"].grad)  # A falls and B rises when the loss is reduced
@@ -104,8 +104,9 @@ class LogicDist(nn.Module):
     .. math:: q(y) \propto p(y) \, e^{-C \sum_f w_f V_f(y)}, \quad
               \pi_t = \min(\pi_{max}, 1 - \alpha^t)
 
-    The teacher is computed by mean field: it is the layer with the rules' weights times C. After training you can use
-    the student or the teacher, `teacher(logits)`.
+    The teacher is computed by mean field: it is the layer with the rules' weights times C. It runs the paper's loop,
+    not the layer's default schedule, because q is this distribution and not its best answer. After training you can
+    use the student or the teacher, `teacher(logits)`.
 
     >>> dist = LogicDist("A => B", strength=2.0)
     >>> logits, labels = {"A": torch.tensor(1.0), "B": torch.tensor(0.0)}, {"A": torch.tensor(True)}
@@ -117,7 +118,8 @@ class LogicDist(nn.Module):
         strength: C in the formula, above 0: factor on the weights of soft rules.
         pi_max: largest share of the teacher in the loss, 0 to 1.
         alpha: decay of the labels' share, 0 to 1: the teacher's share at step t is 1 - alpha^t, at most pi_max.
-        options: arguments of `LogicMP` other than `learn_weights`, for example `iterations=3`.
+        options: arguments of `LogicMP` other than `learn_weights`, for example `iterations=3`; `schedule` is "paper" by
+            default.
     """
 
     def __init__(self, theory: Theory | str, strength: float = 1.0, pi_max: float = 0.9, alpha: float = 0.9,
@@ -132,7 +134,8 @@ class LogicDist(nn.Module):
         weights = [1.0 if rule.weight is None else rule.weight for rule in theory.rules]
         rules = (rule if rule.is_hard else replace(rule, weight=strength * weight)
                  for rule, weight in zip(theory.rules, weights, strict=True))
-        self.teacher = LogicMP(replace(theory, rules=tuple(rules)), learn_weights=False, **options)
+        self.teacher = LogicMP(replace(theory, rules=tuple(rules)), learn_weights=False,
+                               **{"schedule": "paper", **options})
         self.pi_max = pi_max
         self.alpha = alpha
 

@@ -34,7 +34,7 @@ def show_smokers() -> Iterator[str]:
     """Text about four people: probabilities before and after the rules."""
     yield "1. Friends have similar smoking habits. The rules:\n"
     yield _indented(SMOKERS)
-    layer = LogicMP(SMOKERS, iterations=30, damping=0.5)
+    layer = LogicMP(SMOKERS, iterations=30, damping=0.5, schedule="paper")
     names = layer.theory.type["person"].constants
     friends = torch.zeros(4, 4, dtype=torch.bool)
     for one, other in (("Anna", "Bob"), ("Bob", "Carl")):
@@ -64,7 +64,7 @@ def show_blocks(output: Path) -> Iterator[str]:
     boxes, block = read_words(form)
     truth = block[:, None] == block
     logits = judge_pairs(boxes)
-    layer = LogicMP(BLOCKS, iterations=10, damping=0.5)
+    layer = LogicMP(BLOCKS, iterations=10, damping=0.5, schedule="paper")
     picture = Picture(3 * MARGIN + PAGE_WIDTH + SCALE * len(block), 2 * (MARGIN + SCALE * len(block)) + MARGIN)
     with torch.no_grad():
         for k, (name, tensor) in enumerate((("before", logits), ("after", layer(logits)))):

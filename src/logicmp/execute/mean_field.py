@@ -115,7 +115,7 @@ class Run:
                     before, q = q, self.marginals(logits, temperature)
                     if watch is not None and watch(self._iteration(number, logits, q, temperature)):
                         break
-                    if before and _has_converged(before, q, schedule.tolerance):
+                    if before and schedule.is_full(number - 1) and _has_converged(before, q, schedule.tolerance):
                         break
                     if recompute is not None:
                         updates = {} if replay is None else replay.take_updates()
@@ -134,6 +134,9 @@ class Run:
                                   for name, x in messages.items()}
                     logits = {name: torch.lerp(x, old[name], schedule.damping) if old else x
                               for name, x in logits.items()}
+                    if not schedule.carries_gradients(number):
+                        # forward-mode derivatives pass through no_grad
+                        logits = {name: x.detach() for name, x in logits.items()}
             else:
                 if watch is not None:
                     watch(self._iteration(schedule.iterations, logits, q, temperature, is_last=True))

@@ -102,6 +102,15 @@ class Schedule:
         share = min(1.0, number / max(1, round(RAMP * self.iterations)))
         return float(first * (last / first) ** share)
 
+    def is_full(self, number: int) -> bool:
+        """Whether weights and messages have their final size in one iteration: a run must not stop before.
+
+        >>> [SCHEDULES["adaptive"].is_full(t) for t in (0, 12, 13)], SCHEDULES["paper"].is_full(0)
+        ([False, False, True], True)
+        """
+        is_limited = self.push is not None and number < round(RAMP * self.iterations)
+        return not is_limited and number + 1 >= self.ramp * self.iterations
+
     def carries_gradients(self, number: int) -> bool:
         return self.gradients is None or number >= self.iterations - self.gradients
 
