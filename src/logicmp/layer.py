@@ -65,7 +65,7 @@ class Trace:
 class Options:
     """Everything a layer is made from besides its rules; saved with it."""
 
-    schedule: Schedule = SCHEDULES["adaptive"]
+    schedule: Schedule = SCHEDULES["paper"]
     learn_weights: bool = True
     semantics: str = "exact"
     reduce: str = "sum"
@@ -87,17 +87,14 @@ class LogicMP(nn.Module):
 
     Our `unary` is the paper's \Phi_u, `weights[f]` its w_f, `iterations` its T (Algorithm 1).
 
-    The layer looks for the answer that fits your predictions and rules best, so its logits are for deciding. `infer`
-    estimates the probabilities of the network exactly as written.
-
     Shapes (n_t = number of entities of type t):
         unary[pred]:  [batch..., n_t1, ..., n_tk]  log-odds, or [..., labels] for a multi-class predicate
         returns:      the same keys and shapes, logits again
 
     Args:
         theory: rules as text, or a `Theory`. One line without declarations is enough.
-        iterations: mean-field updates per call, at least 0; by default those of the schedule (15 for "adaptive",
-            5 for "paper").
+        iterations: mean-field updates per call, at least 0; by default those of the schedule (5 for "paper",
+            15 for "adaptive").
         damping: share of the previous log-odds kept in each update, 0 to below 1; by default that of the schedule.
         tolerance: stop early when no marginal changes by more than this; 0 runs all iterations.
         learn_weights: whether the weights of soft rules are trained.
@@ -110,8 +107,8 @@ class LogicMP(nn.Module):
             made, and a rule that costs too much fails there.
         max_elements: largest tensor that a plan may create; larger ones are sliced, or the rule is rejected.
         dtype: of the weights; torch's default dtype by default.
-        schedule: "adaptive" (the default; weak pushes first: finds clusters and orders that "paper" loses), "paper"
-            (Algorithm 1), "cold", or a `Schedule` of your own.
+        schedule: "paper" (Algorithm 1), "adaptive" (weak pushes first: finds clusters and matchings that "paper"
+            loses), "cold", or a `Schedule` of your own.
     """
 
     def __init__(self, theory: Theory | str, iterations: int | None = None, damping: float | None = None,
@@ -119,7 +116,7 @@ class LogicMP(nn.Module):
                  learn_weights: bool = True, semantics: str = "exact", reduce: str = "sum", hard_weight: float = 10.0,
                  positive_weights: bool = False, sizes: Mapping[str, int] | None = None,
                  max_elements: int = MAX_ELEMENTS, dtype: torch.dtype | None = None,
-                 schedule: str | Schedule = "adaptive"):
+                 schedule: str | Schedule = "paper"):
         super().__init__()
         self.options = Options(make_schedule(schedule, iterations, damping, tolerance), learn_weights, semantics,
                                reduce, hard_weight, positive_weights, dict(sizes or {}), max_elements)

@@ -169,12 +169,12 @@ def test_an_unknown_schedule_gets_a_hint() -> None:
         LogicMP(TRANSITIVITY, schedule="adaptiv")
 
 
-def test_the_layer_is_adaptive_unless_told_otherwise() -> None:
-    assert LogicMP(TRANSITIVITY).options.schedule == Options().schedule == SCHEDULES["adaptive"]
-    assert LogicMP(TRANSITIVITY, 7, 0.5).options.schedule == replace(SCHEDULES["adaptive"], iterations=7, damping=0.5)
+def test_the_layer_runs_the_papers_loop_unless_told_otherwise() -> None:
+    assert LogicMP(TRANSITIVITY).options.schedule == Options().schedule == SCHEDULES["paper"]
+    assert LogicMP(TRANSITIVITY, 7, 0.5).options.schedule == replace(SCHEDULES["paper"], iterations=7, damping=0.5)
     logits = torch.randn(4, 4, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
-        assert torch.equal(LogicMP(TRANSITIVITY)(logits), LogicMP(TRANSITIVITY, schedule="adaptive")(logits))
+        assert torch.equal(LogicMP(TRANSITIVITY)(logits), LogicMP(TRANSITIVITY, schedule="paper")(logits))
 
 
 @pytest.mark.parametrize("options", [{}, {"iterations": 8}, {"damping": 0.5}])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -181,11 +182,14 @@ def batch_of_four() -> Tensor:
 def one_of_two(rank: int, folder: str) -> None:
     """What each process does: its half of the batch, gradients averaged over both."""
     torch.set_num_threads(1)
-    torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
+    torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2,
+                                         timeout=timedelta(seconds=60))
     try:
         model = torch.nn.parallel.DistributedDataParallel(network())
         model(batch_of_four()[2 * rank : 2 * rank + 2]).square().mean().backward()
         torch.save([p.grad for p in model.parameters()], f"{folder}/gradients{rank}")
+        # neither leaves while the other may still talk to it
+        torch.distributed.barrier()
     finally:
         torch.distributed.destroy_process_group()
 

@@ -105,8 +105,8 @@ class LogicDist(nn.Module):
               \pi_t = \min(\pi_{max}, 1 - \alpha^t)
 
     The teacher is computed by mean field: it is the layer with the rules' weights times C. It runs the paper's loop,
-    not the layer's default schedule, because q is this distribution and not its best answer. After training you can
-    use the student or the teacher, `teacher(logits)`.
+    because q is this distribution and not its best answer. After training you can use the student or the teacher,
+    `teacher(logits)`.
 
     >>> dist = LogicDist("A => B", strength=2.0)
     >>> logits, labels = {"A": torch.tensor(1.0), "B": torch.tensor(0.0)}, {"A": torch.tensor(True)}
