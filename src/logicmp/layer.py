@@ -227,7 +227,11 @@ class LogicMP(nn.Module):
         return run.outputs(run.iterate(self.options.schedule, first, watch))
 
     def trace(self, unary: Logits, evidence: Evidence | None = None, mask: Mask | None = None) -> Trace:
-        """Like `forward`, but return marginals, bound and expected violations of every iteration."""
+        """Like `forward`, but return marginals, bound and expected violations of every iteration.
+
+        Args:
+            unary, evidence, mask: as for `forward`.
+        """
         run = self._run(unary, evidence, mask)
         batch = run.inputs.batch
         seen: list[Iteration] = []
@@ -241,17 +245,30 @@ class LogicMP(nn.Module):
                      {name: tensor.reshape((*batch, *tensor.shape[1:])) for name, tensor in logits.items()})
 
     def violations(self, logits: Logits, evidence: Evidence | None = None, mask: Mask | None = None) -> Tensor:
-        """The expected number of violated groundings of each rule, [batch..., rules]."""
+        """The expected number of violated groundings of each rule at these logits, [batch..., rules].
+
+        Args:
+            logits, evidence, mask: as for `forward`.
+        """
         run = self._run(logits, evidence, mask)
         return run.counts(run.marginals()).reshape(*run.inputs.batch, len(self.theory.rules))
 
     def theory_loss(self, logits: Logits, evidence: Evidence | None = None, mask: Mask | None = None) -> Tensor:
-        """The weighted expected violations, [batch...]: the paper's SLrelax, a loss for the model below."""
+        """The weighted expected violations, [batch...]: the paper's SLrelax, a loss for the model below.
+
+        Args:
+            logits, evidence, mask: as for `forward`.
+        """
         run = self._run(logits, evidence, mask)
         return run.counts(run.marginals(), weighted=True).sum(-1).reshape(run.inputs.batch)
 
     def elbo(self, unary: Logits, logits: Logits, evidence: Evidence | None = None, mask: Mask | None = None) -> Tensor:
-        """The lower bound of log Z that mean field maximizes, at the marginals given by `logits`, [batch...]."""
+        """The lower bound of log Z that mean field maximizes, [batch...].
+
+        Args:
+            unary, evidence, mask: as for `forward`.
+            logits: where the bound is taken: logits of the marginals, in the same form as `unary`.
+        """
         run = self._run(unary, evidence, mask)
         at = self._run(logits, evidence, mask)
         return run.elbo(at.marginals()).reshape(run.inputs.batch)
@@ -263,6 +280,11 @@ class LogicMP(nn.Module):
         The amounts are what the rules add to the atom's log-odds at the marginals where the run ended, each with its
         full weight. Under the schedule "paper", `unary` plus their sum is the next update; "adaptive" limits the size
         of large ones. `push.groundings()` lists the groundings with the largest amounts.
+
+        Args:
+            atom: "Friends(Anna, Bob)", "Same(0, 2)" with indices, or "label(3) = B-PER".
+            unary, evidence, mask: as for `forward`.
+            item: which item of the batch.
         """
         with torch.no_grad():
             run = self._run(unary, evidence, mask)
@@ -300,13 +322,13 @@ class LogicMP(nn.Module):
                                "make the layer from these rules, or use LogicMP.load")
 
     def save(self, path: str | Path) -> None:
-        """Write rules, options and weights to one safetensors file, whole or not at all."""
+        """Write rules, options and weights to one safetensors file at `path`, whole or not at all."""
         save_tensors(Path(path), {k: v for k, v in self.state_dict().items() if not k.endswith("_extra_state")},
                      {"theory": str(self.theory), "options": json.dumps(asdict(self.options))}, "a layer")
 
     @staticmethod
     def load(path: str | Path) -> LogicMP:
-        """Read a layer that `save` wrote."""
+        """Read a layer from the file at `path` that `save` wrote."""
         weights, metadata = load_tensors(Path(path), "a layer")
         if "theory" not in metadata:
             raise LogicMPError(f"{str(path)!r} is not a saved layer: it contains no theory")
