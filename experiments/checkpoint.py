@@ -12,7 +12,7 @@ from __future__ import annotations
 import io
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +22,6 @@ from logicmp import LogicMPError
 from logicmp.files import write_whole
 
 from .files import make_folder
-
-# called with (what, done, total)
-Progress = Callable[[str, int, int], None]
-
-
-def no_progress(what: str, done: int, total: int) -> None:
-    pass
 
 
 class Checkpoint:

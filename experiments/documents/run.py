@@ -17,8 +17,9 @@ from torch import nn
 
 from benchmarks.compile_time import compile_row
 from logicmp import LogicMPError
+from logicmp.limits import Progress, silent
 
-from ..checkpoint import Checkpoint, Progress, no_progress
+from ..checkpoint import Checkpoint
 from ..runs import Result, run_all
 from .blocks import LONG, count_violated, read_blocks, score
 from .data import Page, load_pages
@@ -48,7 +49,7 @@ class Experiment:
     tried: str = ""
     # for each circuit of SL and SPL
     max_seconds: float = 60.0
-    progress: Progress = no_progress
+    progress: Progress = silent
     # generated pages instead of FUNSD (train, test), and vectors of their words
     given: tuple[Sequence[Page], Sequence[Page]] | None = None
     vectors: WordVectors | None = None

@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 from logicmp import LogicMP
+from logicmp.limits import Progress, silent
 
-from ..checkpoint import Progress, no_progress
 from .blocks import RULE
 from .features import Batch, Item, collate
 from .methods import METHODS, SYMMETRIC, Model, Settings
@@ -38,7 +38,7 @@ def _step(model: Model, optimizer: torch.optim.Optimizer, batch: Batch) -> None:
 
 @torch.no_grad()
 def measure_layer(items: Sequence[Item], iterations: int = 5, padded: int = PADDED,
-                  progress: Progress = no_progress) -> dict[str, float]:
+                  progress: Progress = silent) -> dict[str, float]:
     """Median milliseconds per page, at its own size and padded; inputs are random."""
     found: dict[str, list[float]] = {}
     layers = {name: LogicMP(rule, iterations, schedule="paper")
@@ -57,7 +57,7 @@ def measure_layer(items: Sequence[Item], iterations: int = 5, padded: int = PADD
 
 
 def measure_steps(items: Sequence[Item], encoder: Callable[[], nn.Module], settings: Settings, n_batches: int = 10,
-                  progress: Progress = no_progress) -> dict[str, float]:
+                  progress: Progress = silent) -> dict[str, float]:
     """Mean milliseconds of a training step; the methods take turns on the same padded batches."""
     models = {name: Model(encoder(), METHODS[name], settings).train()
                 for name in ("pair", "logicmp", "slrelax", "slrelax+logicmp", "logicmp-symmetric")}
@@ -80,7 +80,7 @@ def measure_steps(items: Sequence[Item], encoder: Callable[[], nn.Module], setti
 
 
 def measure(items: Sequence[Item], encoder: Callable[[], nn.Module], settings: Settings,
-            progress: Progress = no_progress) -> dict[str, Any]:
+            progress: Progress = silent) -> dict[str, Any]:
     steps = measure_steps(items, encoder, settings, progress=progress)
     return {"layer_ms": measure_layer(items, settings.iterations, progress=progress), "step_ms": steps,
             "step_ratio": round(steps["logicmp"] / steps["pair"], 3), "batch": settings.batch}

@@ -9,7 +9,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..checkpoint import Checkpoint, Progress
+from logicmp.limits import Progress
+
+from ..checkpoint import Checkpoint
 from .features import Item, collate
 from .methods import Model
 

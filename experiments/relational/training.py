@@ -11,7 +11,9 @@ import torch
 from sklearn.metrics import average_precision_score
 from torch import Tensor, nn
 
-from ..checkpoint import Checkpoint, Progress, no_progress
+from logicmp.limits import Progress, silent
+
+from ..checkpoint import Checkpoint
 from .data import Split
 
 
@@ -47,7 +49,7 @@ class Context:
     settings: Mapping[str, Any] = field(default_factory=dict)
     # a split whose labels must not be used, because settings are being chosen for it
     without: str | None = None
-    progress: Progress = no_progress
+    progress: Progress = silent
     checkpoint: Checkpoint = field(default_factory=Checkpoint)
     # (seconds, average precision of the queries), for the learning curves only
     curve: list[tuple[float, float]] = field(default_factory=list)

@@ -23,8 +23,8 @@ from torch import Tensor
 
 from logicmp import CostError, LogicMPError, compile_rules
 from logicmp.files import write_whole
+from logicmp.limits import Progress, silent
 
-from ..checkpoint import Progress, no_progress
 from ..runs import Result
 from .encode import Vocabulary
 from .heads import (
@@ -136,7 +136,7 @@ class Context:
     backbone: Budget = BACKBONE
     fine_tuning: Budget = FINE_TUNING
     hidden: int = 200
-    progress: Progress = no_progress
+    progress: Progress = silent
     say: Callable[[str], None] = lambda text: None
 
     def checkpoint(self, name: str, seed: int) -> Path | None:

@@ -15,14 +15,15 @@ from typing import Any
 
 import torch
 
-from ..checkpoint import Progress, no_progress
+from logicmp.limits import Progress, silent
+
 from .encode import make_batches
 from .methods import METHODS, load_settings, make_tagger
 from .train import Data, train_step
 
 
 def measure(data: Data, methods: Sequence[str] = tuple(METHODS), n_batches: int = 40, n_tokens: int = 500,
-            hidden: int = 200, progress: Progress = no_progress) -> dict[str, Any]:
+            hidden: int = 200, progress: Progress = silent) -> dict[str, Any]:
     """Mean seconds per step of each method, and the ratio to the plain tagger.
 
     The first pass builds plans and circuits, and is not counted.

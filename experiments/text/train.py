@@ -19,7 +19,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..checkpoint import Checkpoint, Progress, no_progress
+from logicmp.limits import Progress, silent
+
+from ..checkpoint import Checkpoint
 from .data import LABELS, SPLITS, Corpus, load_corpus, load_vectors
 from .encode import Gazetteer, Item, Vocabulary, encode, make_batches, normal_form
 from .heads import Head
@@ -174,7 +176,7 @@ def learning_rate(progress: float, warm_up: float) -> float:
 
 
 def fit(tagger: Tagger, data: Data, budget: Budget, seed: int, checkpoint: Path | None = None,
-        made_with: Mapping[str, Any] | None = None, progress: Progress = no_progress,
+        made_with: Mapping[str, Any] | None = None, progress: Progress = silent,
         say: Callable[[str], None] = lambda text: None) -> Fitted:
     """Train, and evaluate on testa after every epoch; an interrupted run continues after its last full epoch.
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 from generated_forms import form_page, form_pages
 
-from experiments.checkpoint import Checkpoint, no_progress
+from experiments.checkpoint import Checkpoint
 from experiments.documents import __main__ as command
 from experiments.documents import choose
 from experiments.documents import run as runs
@@ -51,6 +51,7 @@ from experiments.documents.training import train, vary
 from experiments.runs import Result, load_results
 from logicmp import LogicMP, LogicMPError
 from logicmp.demo.forms import HEIGHT, WIDTH, make_form
+from logicmp.limits import silent
 
 TINY = Settings(dim=24, layers=1, dropout=0.0, batch=4, epochs=30, rate=5e-3, row_epochs=6, row_rate=2e-3,
                 weight_rate=0.01)
@@ -316,7 +317,7 @@ def test_layoutlm_is_loaded_from_a_folder_and_trained(layoutlm: Path) -> None:
     assert states.shape == (2, max(len(item.page) for item in items), 16)
     assert (states[0, : len(items[0].page)].abs().sum(-1) > 0).all()
     before = model.encoder.model.embeddings.x_position_embeddings.weight.clone()
-    losses = train(model, items, 2, 1e-3, 0.01, 2, 0, no_progress, Checkpoint())
+    losses = train(model, items, 2, 1e-3, 0.01, 2, 0, silent, Checkpoint())
     assert len(losses) == 2 and np.isfinite(losses).all()
     assert not torch.equal(before, model.encoder.model.embeddings.x_position_embeddings.weight)
 
