@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -27,6 +28,7 @@ from .execute.explain import Push, Report, build_report, find_atom, push_of_each
 from .execute.inputs import read_inputs
 from .execute.mean_field import Iteration, Run, Watch, initial_weights
 from .execute.schedule import SCHEDULES, Schedule, make_schedule
+from .execute.state import is_tracing
 from .files import load_tensors, save_tensors
 from .normalize.build import SEMANTICS, normalize_theory
 from .parse.load import parse_theory
@@ -38,6 +40,8 @@ MAX_PLANS = 256
 # layers by number: torch.compile passes numbers, not layers, to the function that plans while it traces
 _LAYERS: WeakValueDictionary[int, LogicMP] = WeakValueDictionary()
 _numbers = itertools.count()
+# so many first calls of a layer are checked for a collapse
+CHECKED_CALLS = 10
 
 # one tensor for the only predicate without evidence, or a tensor for each predicate
 Logits = Tensor | Mapping[str, Tensor]
@@ -122,6 +126,8 @@ class LogicMP(nn.Module):
                                reduce, hard_weight, positive_weights, dict(sizes or {}), max_elements)
         # by sizes and observed predicates; a plan serves all sizes near its own, unless it depends on them
         self._executors: dict[Any, DenseExecutor] = {}
+        # calls of `forward` so far that were checked for a collapse, and rules whose weight was said to be useless
+        self._calls, self._told = 0, set[int]()
         self._register()
         self.theory = parse_theory(theory) if isinstance(theory, str) else theory
         known = self.theory.with_sizes(self.options.sizes)
@@ -197,10 +203,38 @@ class LogicMP(nn.Module):
         """
         run = self._run(unary, evidence, mask)
         logits = run.iterate(self.options.schedule)
+        if self._calls < CHECKED_CALLS and not is_tracing():
+            self._calls += 1
+            self._warn_of_collapse(run, logits)
         if isinstance(unary, Tensor):
             # the predicate that was given comes first
             return run.output(logits, next(iter(run.inputs.unary)), unary.shape)
         return {name: run.output(logits, name, tensor.shape) for name, tensor in unary.items()}
+
+    def _warn_of_collapse(self, run: Run, logits: Mapping[str, Tensor]) -> None:
+        with torch.no_grad():
+            names = run.collapsed(logits)
+        if names:
+            # one warning is enough
+            self._calls = CHECKED_CALLS
+            warnings.warn(f"the rules pushed all atoms of {', '.join(names)} to one side; layer.report(logits) says "
+                          f"more, and schedule='adaptive' or smaller weights may help", stacklevel=4)
+
+    def train(self, mode: bool = True) -> LogicMP:
+        """Switch to training or, with `mode=False`, to evaluation; a weight that training drove to 0 or below is said.
+
+        Args:
+            mode: whether the layer will be trained.
+        """
+        if self.training and not mode:
+            for f, (rule, weight) in enumerate(zip(self.theory.rules, self.weights, strict=True)):
+                start = 1.0 if rule.weight is None else rule.weight
+                if start > 0 and not rule.is_hard and bool((weight.detach() <= 0).any()) and f not in self._told:
+                    self._told.add(f)
+                    warnings.warn(f"training drove the weight of '{rule}' to {float(weight.detach().min()):.2g}: it "
+                                  "does not help this model; remove it, or set positive_weights=True", stacklevel=2)
+        super().train(mode)
+        return self
 
     @overload
     def __call__(self, unary: Tensor, evidence: Evidence | None = None, mask: Mask | None = None) -> Tensor: ...

@@ -23,6 +23,7 @@ from .inputs import Inputs
 from .marginals import (
     as_given,
     from_their_mean,
+    is_latent,
     marginals,
     n_latent,
     n_values,
@@ -227,6 +228,18 @@ class Run:
             precision = precision + n * var * label.square() / noise.clamp_min(TINY)
         return total / precision.clamp_min(TINY), precision
 
+    def correlation(self, messages: Mapping[str, Tensor]) -> tuple[float, float]:
+        """The correlation of messages with the logits of the atoms that receive them, and its standard error.
+
+        For messages at the marginals of the logits. Near 0, a rule does not predict an atom from the others.
+        """
+        cov = var = noise = n = torch.zeros((), dtype=torch.float64)
+        for name, message in messages.items():
+            u, x = (self._deviation(name, tensor).double() for tensor in (self.base[name], message))
+            cov, var, noise = cov + (u * x).sum(), var + (x * x).sum(), noise + (u * u).sum()
+            n = n + n_latent(self.inputs, self.theory.predicate[name], u).sum()
+        return float(cov / (var * noise).sqrt().clamp_min(TINY)), float(n.clamp_min(1) ** -0.5)
+
     def _strength(self, schedule: Schedule, q: Mapping[str, Tensor], size: Tensor) -> Strength:
         """How much of the limit counts in each item, and what all weights are multiplied by."""
         if schedule.push is None:
@@ -305,6 +318,21 @@ class Run:
         for total, weight in updates.get(name, ()):
             logits = subtract(logits, total, weight)
         return marginals(self.inputs, self.theory.predicate[name], logits)
+
+    def collapsed(self, logits: Mapping[str, Tensor]) -> list[str]:
+        """Predicates of which an item kept at most a tenth of its decisions on one side, of three and 5% or more."""
+        found = []
+        for name, x in logits.items():
+            predicate = self.theory.predicate[name]
+            latent = is_latent(self.inputs, predicate, x).unsqueeze(-1).flatten(1)
+            base, now = (tensor.detach().unsqueeze(-1).flatten(1) for tensor in (self.base[name], x))
+            lost = False
+            for before, after in (((base > 0) & latent, now > 0), ((base < 0) & latent, now < 0)):
+                n, left = before.sum(1), (after & latent).sum(1)
+                lost |= bool(((n >= 3) & (n >= 0.05 * latent.sum(1)) & (left <= 0.1 * n)).any())
+            if lost and not predicate.is_categorical:
+                found.append(name)
+        return found
 
     # at given marginals
 
