@@ -74,6 +74,9 @@ def infer(
         "least 0.")] = None,
     schedule: Annotated[str | None, typer.Option(
         help="Mean field: run a schedule of the layer once (paper, adaptive or cold), not until convergence.")] = None,
+    correction: Annotated[str | None, typer.Option(
+        help="Mean field: tap (the default) adds the second-order term to each update where the ground network fits; "
+        "none runs plain mean field.")] = None,
     restarts: Annotated[int | None, typer.Option(
         help="Mean field, map: number of runs, of which the best is kept; at least 1.")] = None,
     max_cells: Annotated[int | None, typer.Option(
@@ -101,7 +104,7 @@ def infer(
         logicmp infer -i smoking.mln -e smoking.db -q "Cancer(x)" --format json -r out.json
     """
     given: dict[str, Any] = {"iterations": iterations, "damping": damping, "tolerance": tolerance, "restarts": restarts,
-             "schedule": schedule,
+             "schedule": schedule, "correction": correction,
              "max_cells": max_cells, "max_groundings": max_groundings, "max_seconds": max_seconds,
              "trace": True if trace or plot else None}
     options = {name: value for name, value in given.items() if value is not None} | _settings(more or [])

@@ -74,17 +74,8 @@ def literal_probabilities(network: Network, p: np.ndarray, literals: np.ndarray)
     Args:
         p: of every value of every variable.
     """
-    return literal_sums(network, p, network.var[literals], network.set[literals])
-
-
-def literal_sums(network: Network, p: np.ndarray, var: np.ndarray, sets: np.ndarray) -> np.ndarray:
-    """The probability that each variable has a value in its set.
-
-    Args:
-        p: of every value of every variable.
-    """
-    owner, value = network.sets.values_of(sets)
-    return np.bincount(owner, p[network.starts[var][owner] + value], len(var))
+    owner, value = network.sets.values_of(network.set[literals])
+    return np.bincount(owner, p[network.starts[network.var[literals]][owner] + value], len(literals))
 
 
 def independent_probabilities(network: Network, p: np.ndarray, features: np.ndarray) -> np.ndarray:

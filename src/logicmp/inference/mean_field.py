@@ -145,12 +145,13 @@ class MeanField(Method):
             start, damping = found.logits, (1 + damping) / 2
             notes = [f"mean field did not converge in {self.iterations} iterations: damping was raised to {damping:g}"]
         else:
-            notes = [f"mean field did not converge: after {len(trace) - 1 if trace else self.iterations} iterations "
-                     f"with damping up to {damping:g} a marginal still changed by {found.change:.2g}"]
+            told = (f"did not converge: after {(1 + n_retries) * self.iterations:,} iterations with damping up to "
+                    f"{damping:g} a marginal still changed by {found.change:.2g}")
             if correct is not None:
                 plain = self._converge(problem, run, first, None)
-                note = f"mean field without the TAP correction: {notes[0].replace('mean field', 'with it mean field')}"
-                return replace(plain, notes=[note, *plain.notes])
+                return replace(plain, notes=[f"mean field without the TAP correction: with it, the updates {told}",
+                                             *plain.notes])
+            notes = [f"mean field {told}"]
         return replace(found, notes=notes, trace=trace if self.trace else [])
 
     def _iterate(self, problem: Problem, run: Run, start: Mapping[str, Tensor] | None, schedule: Schedule,
@@ -239,7 +240,7 @@ def _as_values(predicate: Predicate, q: np.ndarray) -> np.ndarray:
 
 
 def _as_atoms(predicate: Predicate, values: np.ndarray, shape: Sequence[int]) -> np.ndarray:
-    """What to add to the log-potential of each value as what to add to the logits: those of "false" and "none" are 0."""
+    """Terms of the log-potentials as terms of the logits, where "false" and "none" have none."""
     if not predicate.is_categorical:
         return np.asarray(values[..., 1] - values[..., 0])
     if predicate.labels is not None:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..ground.features import literal_sums
 from ..ground.network import Network
 from .bp.graph import Tables, build_graph
 
@@ -45,7 +44,9 @@ class Onsager:
         is_atom = np.bincount(products.owner, products.var >= network.n_own, len(products.gain)) == 0
         chosen = (products.head_var < 0) & (np.diff(products.begins) > 1) & is_atom
         literals = chosen[products.owner]
-        self.var, self.set = products.var[literals], products.set[literals]
+        # every value in the set of every literal: the literal, and the place of the value
+        self.literal, value = network.sets.values_of(products.set[literals])
+        self.place = network.starts[products.var[literals]][self.literal] + value
         counts = np.diff(products.begins)[chosen]
         self.owner = np.repeat(np.arange(len(counts)), counts)
         self.begins = np.cumsum(counts) - counts
@@ -83,15 +84,14 @@ class Onsager:
         """In closed form, for any number of literals."""
         if not len(self.owner):
             return np.zeros_like(p)
-        r = literal_sums(self.network, p, self.var, self.set).clip(TINY, 1.0)
+        r = np.bincount(self.literal, p[self.place]).clip(TINY, 1.0)
         logs = np.log(r)
         # the probability that all other literals are true
         others = np.exp(np.add.reduceat(logs, self.begins)[self.owner] - logs)
         single = others * (1 - r)
         rest = np.add.reduceat(single, self.begins)[self.owner] - single
         field = self.half_square[self.owner] * others * (1 - others - 2 * rest)
-        literal, value = self.network.sets.values_of(self.set)
-        return np.bincount(self.network.starts[self.var[literal]] + value, field[literal], len(p))
+        return np.bincount(self.place, field[self.literal], len(p))
 
     def _add_tables(self, table: Tables, p: np.ndarray, found: np.ndarray) -> None:
         n, *cards = table.values.shape
