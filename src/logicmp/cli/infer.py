@@ -82,7 +82,8 @@ def infer(
     max_cells: Annotated[int | None, typer.Option(
         help="Exact inference: maximum number of table cells per component.")] = None,
     max_groundings: Annotated[int | None, typer.Option(
-        help="All but mean field: maximum number of groundings that the evidence leaves open.")] = None,
+        help="Maximum number of groundings that the evidence leaves open; mean field needs them for its correction "
+        "only.")] = None,
     max_seconds: Annotated[float | None, typer.Option(
         help="Time limit in seconds; print the best answers so far.")] = None,
     more: Annotated[list[str] | None, typer.Option(

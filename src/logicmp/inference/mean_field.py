@@ -34,7 +34,7 @@ from .answers import with_evidence
 from .method import Method, Problem, Solution, Status, TraceLine
 from .tap import Onsager
 
-# how often a run that oscillates continues with more damping
+# how often a run that oscillates continues, or starts over, with more damping
 MAX_RETRIES = 3
 # standard deviation of the log-odds that a restart begins with
 RESTART_SPREAD = 2.0
@@ -126,7 +126,7 @@ class MeanField(Method):
 
     def _converge(self, problem: Problem, run: Run, start: Mapping[str, Tensor] | None,
                   correct: Correct | None) -> _Found:
-        """Run until no marginal changes; a run that oscillates continues with more damping, then uncorrected."""
+        """Run until no marginal changes; a run that oscillates gets more damping, and at last no correction."""
         if self.schedule is not None:
             found = self._iterate(problem, run, start, make_schedule(self.schedule), 0, None)
             told = f"schedule {self.schedule!r}: the answers are scores to decide by, not probabilities"
@@ -142,7 +142,8 @@ class MeanField(Method):
             if not n_retries or found.status is not Status.ITERATIONS:
                 notes += found.notes
                 break
-            start, damping = found.logits, (1 + damping) / 2
+            # a corrected run starts over, because from where it oscillates it may converge to a worse solution
+            start, damping = found.logits if correct is None else first, (1 + damping) / 2
             notes = [f"mean field did not converge in {self.iterations} iterations: damping was raised to {damping:g}"]
         else:
             told = (f"did not converge: after {(1 + n_retries) * self.iterations:,} iterations with damping up to "

@@ -1,4 +1,4 @@
-"""The TAP (Onsager) correction of mean field: how much each atom hears its own echo from its neighbours.
+"""The TAP (Onsager) correction of mean field, for the feedback of an atom to itself through its neighbours.
 
 Room: inference/bp -> **tap** -> mean_field.  Plefka (1982), Georges and Yedidia (1991).
 
@@ -20,8 +20,9 @@ import numpy as np
 from ..ground.network import Network
 from .bp.graph import Tables, build_graph
 
-# largest correction of a log-odds, approached as MAX_FIELD tanh(x / MAX_FIELD); see "Methods" in the documentation
-MAX_FIELD = 2.0
+# largest correction of a log-odds, approached as MAX_FIELD tanh(x / MAX_FIELD): of 1, 2, 3 and 4 the one with the
+# lowest mean error on 270 random theories of `logicmp.testing`
+MAX_FIELD = 3.0
 # probabilities in a product are at least this, because it divides by them
 TINY = 1e-12
 

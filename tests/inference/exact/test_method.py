@@ -131,7 +131,7 @@ def test_a_component_that_is_too_wide_is_rejected_with_numbers() -> None:
 
 @pytest.mark.parametrize("options, method, name, why", [
     ({}, "bp", "belief propagation", None),
-    ({"max_messages": 100}, "mean-field", "mean field", "it would need 2,115 messages (limit 100)"),
+    ({"max_messages": 100}, "mean-field", "mean field", "it would need 1,737 messages (limit 100)"),
     ({"trace": True}, "mean-field", "mean field", "a trace is one of mean field")])
 def test_auto_is_exact_where_possible_and_says_which_approximation_it_used(options: dict[str, Any], method: str,
                                                                           name: str, why: str | None) -> None:
