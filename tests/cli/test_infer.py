@@ -109,6 +109,17 @@ def test_exactly_so_many_updates(shell: Shell) -> None:
                              "1.1 Friends(x, y) ^ Smokes(x) => Smokes(y)", "!Friends(x, x)."]
 
 
+def test_plain_mean_field_is_run_on_request(shell: Shell) -> None:
+    corrected, plain = (shell(*QUERY, "-m", "mean-field", *words) for words in ((), ("--correction", "none")))
+    assert corrected.out != plain.out
+    assert "TAP" not in corrected.err + plain.err
+    stopped = shell(*QUERY, "-m", "mean-field", "--max-groundings", "0")
+    assert stopped.out == plain.out
+    assert "mean field without the TAP correction: " in stopped.err
+    assert shell(*QUERY, "-m", "mean-field", "--correction", "bp").err == (
+        "error: correction must be tap or none, got bp\n")
+
+
 def test_a_plot_is_a_picture(shell: Shell) -> None:
     status, _, err = shell(*QUERY, "-m", "mean-field", "--plot", "run.png")
     assert status == 0

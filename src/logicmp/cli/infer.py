@@ -74,12 +74,16 @@ def infer(
         "least 0.")] = None,
     schedule: Annotated[str | None, typer.Option(
         help="Mean field: run a schedule of the layer once (paper, adaptive or cold), not until convergence.")] = None,
+    correction: Annotated[str | None, typer.Option(
+        help="Mean field: tap (the default) adds the second-order term to each update where the ground network fits; "
+        "none runs plain mean field.")] = None,
     restarts: Annotated[int | None, typer.Option(
         help="Mean field, map: number of runs, of which the best is kept; at least 1.")] = None,
     max_cells: Annotated[int | None, typer.Option(
         help="Exact inference: maximum number of table cells per component.")] = None,
     max_groundings: Annotated[int | None, typer.Option(
-        help="All but mean field: maximum number of groundings that the evidence leaves open.")] = None,
+        help="Maximum number of groundings that the evidence leaves open; mean field needs them for its correction "
+        "only.")] = None,
     max_seconds: Annotated[float | None, typer.Option(
         help="Time limit in seconds; print the best answers so far.")] = None,
     more: Annotated[list[str] | None, typer.Option(
@@ -101,7 +105,7 @@ def infer(
         logicmp infer -i smoking.mln -e smoking.db -q "Cancer(x)" --format json -r out.json
     """
     given: dict[str, Any] = {"iterations": iterations, "damping": damping, "tolerance": tolerance, "restarts": restarts,
-             "schedule": schedule,
+             "schedule": schedule, "correction": correction,
              "max_cells": max_cells, "max_groundings": max_groundings, "max_seconds": max_seconds,
              "trace": True if trace or plot else None}
     options = {name: value for name, value in given.items() if value is not None} | _settings(more or [])

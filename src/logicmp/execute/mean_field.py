@@ -81,6 +81,8 @@ UNINFORMED, STRENGTHS, ATTENUATION = 2.0, (0.05, 5.0), 1.5
 
 # called after every iteration; the run ends when it returns True
 Watch = Callable[[Iteration], bool | None]
+# from the marginals of an iteration, what to add to the next logits
+Correct = Callable[[Mapping[str, Tensor]], Mapping[str, Tensor]]
 
 
 class Strength(NamedTuple):
@@ -124,19 +126,21 @@ class Run:
     # the loop
 
     def iterate(self, schedule: Schedule, start: Mapping[str, Tensor] | None = None,
-                watch: Watch | None = None) -> dict[str, Tensor]:
+                watch: Watch | None = None, correct: Correct | None = None) -> dict[str, Tensor]:
         """Update all marginals at once, `schedule.iterations` times; Algorithm 1 under the schedule "paper".
 
         Args:
             start: logits to start from instead of the unary potentials, with one batch dimension.
             watch: called with every iteration, the last one included; the run ends when it returns True.
+            correct: called with the marginals of every iteration; its result is added to the new logits, without
+                gradient.
         """
         logits = self.base if start is None else self._one_per_variable(start)
         temperature: Tensor | float = schedule.temperature
         strength: Strength | None = None
         zeros = {} if schedule.is_plain else {name: torch.zeros_like(x) for name, x in self.base.items()}
         q: dict[str, Tensor] = {}
-        recompute = self._recompute(schedule, start)
+        recompute = self._recompute(schedule, start) if correct is None else None
         replay: Replay | None = None
         with contextlib.nullcontext() if recompute is None else recompute.hooks():
             for number in range(schedule.iterations):
@@ -163,6 +167,9 @@ class Run:
                         scale = self._scale(schedule, number, size, strength, old, messages)
                         logits = {name: torch.addcmul(self.base[name], x, _per_item(scale, x))
                                   for name, x in messages.items()}
+                    if correct is not None:
+                        more = correct(q)
+                        logits = {name: x + more[name] for name, x in logits.items()}
                     logits = {name: torch.lerp(x, old[name], schedule.damping) if schedule.damping else x
                               for name, x in logits.items()}
                     if not schedule.carries_gradients(number):

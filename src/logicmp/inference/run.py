@@ -67,7 +67,8 @@ def infer(theory: Theory | str, evidence: Evidence | str | None = None, query: s
         seed: for methods that draw random numbers.
         progress: called with a task, how much of it is done, and how much there is to do.
         max_seconds: time limit for the whole call; methods return their best answers so far, with status "time".
-        max_groundings: how many groundings the evidence may leave open, for methods that need a ground network.
+        max_groundings: how many groundings the evidence may leave open, for methods that need a ground network; mean
+            field needs it for its correction only.
         limits: both limits as one value whose clock already runs, instead of the two above.
         options: of the method, which are the fields of its class.
     """
