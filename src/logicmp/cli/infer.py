@@ -19,7 +19,7 @@ from ..parse.query import split_names
 from ..parse.theory import Theory
 from ..show.answers import describe, plural, to_csv, to_json, to_text, trace_to_csv
 from ..show.progress import shown_progress
-from .options import Grammar, GrammarOption, InputOption, Semantics, SemanticsOption
+from .options import Grammar, GrammarOption, InputOption, Semantics, SemanticsOption, print_message
 
 if TYPE_CHECKING:
     from ..inference.answers import Marginals
@@ -118,7 +118,7 @@ def infer(
     theory = load_theory(models, grammar.value)
     facts = load_facts(evidence, theory) if evidence else parse_facts("", theory)
     queries = _queries(query or [], query_file)
-    say = _say(quiet)
+    say = (lambda text: None) if quiet else print_message
     for warning in facts.warnings:
         say(f"warning: {warning}")
     ask: dict[str, Any] = {"query": queries or None, "semantics": semantics.value, "world": world.value,
@@ -157,10 +157,6 @@ def _settings(pairs: list[str]) -> dict[str, Any]:
         except ValueError:
             found[name.strip().replace("-", "_")] = value.strip()
     return found
-
-
-def _say(quiet: bool) -> Any:
-    return (lambda text: None) if quiet else (lambda text: typer.echo(text, err=True))
 
 
 def _queries(texts: list[str], file: Path | None) -> list[str]:

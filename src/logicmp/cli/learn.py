@@ -18,7 +18,7 @@ from ..files import check_places
 from ..parse.load import load_theory
 from ..parse.query import split_names
 from ..show.progress import shown_status
-from .options import Format, FormatOption, Grammar, GrammarOption, InputOption
+from .options import Format, FormatOption, Grammar, GrammarOption, InputOption, print_message
 
 if TYPE_CHECKING:
     from ..learning.minimize import LearningProgress
@@ -117,7 +117,7 @@ def _interruptible(checkpoint: Path | None) -> Iterator[None]:
     except KeyboardInterrupt:
         way = ("nothing was saved; to continue after an interrupt, use --checkpoint FILE" if checkpoint is None
                else f"run the same command again to continue from {str(checkpoint)!r}")
-        typer.echo(f"interrupted; {way}", err=True)
+        print_message(f"interrupted; {way}")
         sys.exit(130)
 
 
