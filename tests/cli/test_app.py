@@ -211,13 +211,15 @@ def test_a_closed_pipe_ends_the_program_quietly(shell: Shell, words: list[str]) 
 def test_a_closed_output_is_reported_if_there_is_a_result(shell: Shell) -> None:
     assert run_in_bash(shell, PRINTING[2], ">&-") == (
         1, "", "error: cannot write to the standard output: Bad file descriptor\n")
-    assert run_in_bash(shell, ["infer", "-i", "smoking.mln", "-q", "Rain", "-m", "bp", "-r", "answers"], "<&- >&- 2>&-")[0] == 0
+    words = ["infer", "-i", "smoking.mln", "-q", "Rain", "-m", "bp"]
+    assert run_in_bash(shell, [*words, "-r", "answers"], "<&- >&- 2>&-")[0] == 0
     assert (shell.folder / "answers").read_text() == "Rain 0.5\n"
 
 
 @pytest.mark.parametrize("redirection", ["2> /dev/full", "2>&-"])
 def test_messages_that_cannot_be_written_do_not_cost_the_results(shell: Shell, redirection: str) -> None:
-    assert run_in_bash(shell, ["infer", "-i", "smoking.mln", "-q", "Rain", "-m", "bp"], redirection) == (0, "Rain 0.5\n", "")
+    words = ["infer", "-i", "smoking.mln", "-q", "Rain", "-m", "bp"]
+    assert run_in_bash(shell, words, redirection) == (0, "Rain 0.5\n", "")
     assert run_in_bash(shell, ["check", "no.mln"], redirection) == (1, "", "")
 
 
