@@ -81,7 +81,7 @@ def infer(
     max_groundings: Annotated[int | None, typer.Option(
         help="All but mean field: maximum number of groundings that the evidence leaves open.")] = None,
     max_seconds: Annotated[float | None, typer.Option(
-        help="Time limit in seconds; print the best answers so far.")] = None,
+        help="Time limit in seconds; print the best answers so far, or an error if there are none.")] = None,
     more: Annotated[list[str] | None, typer.Option(
         "--set", metavar="NAME=VALUE", help=f"Set any other option of the method; repeatable; {METHODS_PAGE}.")] = None,
     check: Annotated[bool, typer.Option(

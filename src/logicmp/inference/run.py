@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-from ..errors import LogicMPError, closest
+from ..errors import CostError, LogicMPError, closest
 from ..facts.columns import Evidence
 from ..facts.db import parse_facts
 from ..facts.world import World, build_world
@@ -23,7 +23,7 @@ from ..parse.load import parse_theory
 from ..parse.query import Query, parse_queries
 from ..parse.theory import Theory
 from .answers import Marginals, answer
-from .method import Method, Problem
+from .method import Method, Problem, Status
 
 # dotted paths, so that only the method that runs is imported
 METHODS: Mapping[str, str] = {
@@ -66,7 +66,8 @@ def infer(theory: Theory | str, evidence: Evidence | str | None = None, query: s
         closed, opened: predicates that are closed or open whatever `world` is.
         seed: for methods that draw random numbers.
         progress: called with a task, how much of it is done, and how much there is to do.
-        max_seconds: time limit for the whole call; methods return their best answers so far, with status "time".
+        max_seconds: time limit for the whole call; methods return their best answers so far, with status "time", or
+            raise a CostError if they have not made a step.
         max_groundings: how many groundings the evidence may leave open, for methods that need a ground network.
         limits: both limits as one value whose clock already runs, instead of the two above.
         options: of the method, which are the fields of its class.
@@ -95,6 +96,10 @@ def infer(theory: Theory | str, evidence: Evidence | str | None = None, query: s
     formulas = {str(rule.formula): rule for rule in (q.as_rule() for q in queries if not q.is_atom)}
     problem = Problem(known, tuple(formulas.values()), semantics, seed, progress, limits)
     solution = solver.solve(problem)
+    if solution.status is Status.NONE:
+        raise CostError(f"method {solver.name!r} stopped before its first step, so the rules had no effect", None,
+                        f"raise the time limit of {limits.seconds:g} s (max_seconds), or use a faster method"
+                        if limits.seconds is not None and limits.is_over() else "set iterations to at least 1")
     return Marginals([answer(q, solution, problem) for q in queries], solution, known, solver.name, semantics)
 
 
