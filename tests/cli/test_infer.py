@@ -141,6 +141,17 @@ def test_answers_that_no_inference_supports_are_rejected(shell: Shell, method: s
         assert got.err.startswith("error: 0 of " if method == "exact" else f"error: method {method!r} stopped before")
 
 
+def test_atoms_without_a_fact_have_the_prior(shell: Shell) -> None:
+    shell.write("same.mln", "record = {R1, R2, R3}\nSame(record)\n0 Same(x)")
+    shell.write("same.db", "0.9 Same(R1)\n0.5 Same(R2)\n")
+    words = ["infer", "-i", "same.mln", "-e", "same.db", "-q", "Same", "--quiet"]
+    assert shell(*words).out == "Same(R1) 0.9\nSame(R2) 0.5\nSame(R3) 0.5\n"
+    assert shell(*words, "--prior", "Same=0.1").out == "Same(R1) 0.9\nSame(R2) 0.5\nSame(R3) 0.1\n"
+    assert "\nSame: 1 of 3 atoms have no fact, prior probability 0.1\n" in shell(*words[:-1], "--prior", "Same=0.1").err
+    assert shell(*words, "--prior", "Same").err == (
+        "error: --prior must be PREDICATE=PROBABILITY, got 'Same'\nhint: for example --prior Smokes=0.1\n")
+
+
 def test_check_says_how_far_mean_field_is_off(shell: Shell) -> None:
     err = shell(*QUERY, "--check").err
     assert "check: mean field is off by 0.0" in err

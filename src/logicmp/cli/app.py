@@ -19,13 +19,13 @@ from typer.core import TyperGroup
 
 from .. import __version__
 from ..errors import LogicMPError
+from ..show.progress import print_message
 from .check import check
 from .demo import demo
 from .explain import explain
 from .flags import check_flags
 from .infer import infer
 from .learn import learn
-from .options import print_message
 
 # packages to name in a bug report; optional ones may be missing
 PACKAGES = ("torch", "numpy", "opt_einsum", "safetensors", "typer", "numba", "python-sat", "scipy", "PySDD",

@@ -18,8 +18,8 @@ from ..parse.load import load_theory
 from ..parse.query import split_names
 from ..parse.theory import Theory
 from ..show.answers import describe, plural, to_csv, to_json, to_text, trace_to_csv
-from ..show.progress import shown_progress
-from .options import Grammar, GrammarOption, InputOption, Semantics, SemanticsOption, print_message
+from ..show.progress import print_message, shown_progress
+from .options import Grammar, GrammarOption, InputOption, Semantics, SemanticsOption
 
 if TYPE_CHECKING:
     from ..inference.answers import Marginals
@@ -63,6 +63,9 @@ def infer(
         "-cw", "--closed", metavar="P,Q", help="Close these predicates: their atoms without a fact are false.")] = "",
     opened: Annotated[str, typer.Option(
         "-ow", "--open", metavar="P,Q", help="Open these predicates: their atoms without a fact are unobserved.")] = "",
+    prior: Annotated[list[str] | None, typer.Option(
+        metavar="P=0.1", help="Set the probability of atoms of the open predicate P without a fact, if no rule "
+        "mentions them, above 0 and below 1; default 0.5; repeatable.")] = None,
     seed: Annotated[int, typer.Option("-seed", "--seed", help="Set the seed of all random choices.")] = 0,
     iterations: Annotated[int | None, typer.Option(
         help="Mean field, bp, hl-mrf: maximum number of iterations; mean field with --tolerance 0 runs exactly this "
@@ -122,8 +125,8 @@ def infer(
     for warning in facts.warnings:
         say(f"warning: {warning}")
     ask: dict[str, Any] = {"query": queries or None, "semantics": semantics.value, "world": world.value,
-                           "closed": split_names(closed), "opened": split_names(opened), "seed": seed,
-                           "limits": limits}
+                           "closed": split_names(closed), "opened": split_names(opened),
+                           "prior": _priors(prior or []), "seed": seed, "limits": limits}
     # importing torch is slow, so errors in the files are reported first
     from ..inference.run import infer as run
 
@@ -156,6 +159,19 @@ def _settings(pairs: list[str]) -> dict[str, Any]:
             found[name.strip().replace("-", "_")] = json.loads(value)
         except ValueError:
             found[name.strip().replace("-", "_")] = value.strip()
+    return found
+
+
+def _priors(pairs: list[str]) -> dict[str, float]:
+    """The probabilities in a list of `Smokes=0.1`."""
+    found = {}
+    for pair in pairs:
+        name, _, value = pair.partition("=")
+        try:
+            found[name.strip()] = float(value)
+        except ValueError:
+            raise LogicMPError(f"--prior must be PREDICATE=PROBABILITY, got {pair!r}",
+                               "for example --prior Smokes=0.1") from None
     return found
 
 

@@ -17,8 +17,8 @@ from ..errors import LogicMPError
 from ..files import check_places
 from ..parse.load import load_theory
 from ..parse.query import split_names
-from ..show.progress import shown_status
-from .options import Format, FormatOption, Grammar, GrammarOption, InputOption, print_message
+from ..show.progress import print_message, shown_status
+from .options import Format, FormatOption, Grammar, GrammarOption, InputOption
 
 if TYPE_CHECKING:
     from ..learning.minimize import LearningProgress

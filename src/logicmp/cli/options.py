@@ -1,8 +1,7 @@
-"""Options that several commands share, how their values are read, and messages."""
+"""Options that several commands share, and how their values are read."""
 
 from __future__ import annotations
 
-import contextlib
 from enum import StrEnum
 from typing import Annotated
 
@@ -47,9 +46,3 @@ GrammarOption = Annotated[
 SemanticsOption = Annotated[Semantics, typer.Option(
     help="exact: a weight counts the true groundings of its formula; alchemy: it is divided among the formula's "
          "clauses; paper: atoms that meet are treated as independent (mean field only).")]
-
-
-def print_message(text: str) -> None:
-    """Print a message on the standard error; drop it if it cannot be written, because the results matter more."""
-    with contextlib.suppress(OSError):
-        typer.echo(text, err=True)

@@ -45,9 +45,9 @@ def method_class(name: str) -> type[Method]:
 
 def infer(theory: Theory | str, evidence: Evidence | str | None = None, query: str | Sequence[str] | None = None,
           method: str | Method = "auto", *, semantics: str = "exact", world: str = "alchemy",
-          closed: Collection[str] = (), opened: Collection[str] = (), seed: int = 0, progress: Progress = silent,
-          max_seconds: float | None = None, max_groundings: int = MAX_GROUNDINGS, limits: Limits | None = None,
-          **options: Any) -> Marginals:
+          closed: Collection[str] = (), opened: Collection[str] = (), prior: Mapping[str, float] | None = None,
+          seed: int = 0, progress: Progress = silent, max_seconds: float | None = None,
+          max_groundings: int = MAX_GROUNDINGS, limits: Limits | None = None, **options: Any) -> Marginals:
     """Answer queries: the probability of every atom and formula they match.
 
     >>> found = infer("2 Smokes(x) => Cancer(x)", "Smokes(Anna)", "Cancer")
@@ -64,6 +64,7 @@ def infer(theory: Theory | str, evidence: Evidence | str | None = None, query: s
             clauses of its formula); mean field also has "paper".
         world: which atoms without a fact are false, "alchemy", "open" or "closed"; see `build_world`.
         closed, opened: predicates that are closed or open whatever `world` is.
+        prior: by open predicate, the probability of an atom without a fact if no rule mentions it, instead of 0.5.
         seed: for methods that draw random numbers.
         progress: called with a task, how much of it is done, and how much there is to do.
         max_seconds: time limit for the whole call; methods return their best answers so far, with status "time", or
@@ -88,7 +89,7 @@ def infer(theory: Theory | str, evidence: Evidence | str | None = None, query: s
     elif evidence.theory.rules != theory.rules:
         raise LogicMPError("the evidence was read for another theory", "read it with load_facts(path, theory)")
     queries = _queries(query, evidence.theory)
-    known = build_world(evidence, {name for q in queries for name in q.predicates}, world, closed, opened)
+    known = build_world(evidence, {name for q in queries for name in q.predicates}, world, closed, opened, prior)
     if query is None:
         queries = _queries([name for name, why in known.closed.items() if not why], evidence.theory)
     if not queries:
