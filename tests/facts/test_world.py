@@ -68,7 +68,8 @@ def test_an_atom_with_soft_evidence_is_unobserved_and_has_log_odds() -> None:
     ("Smokes", "0.8 Smokes(Anna)", "0.1 Smokes(Bob)\n0.1 Smokes(Carl)"),
     # what has a fact keeps it: true, false, soft 0.5, unobserved
     ("Friends", "Friends(Anna, Anna)\n!Friends(Anna, Bob)\n0.5 Friends(Bob, Anna)\n?Friends(Carl, Carl)\n"
-     "0.9 Friends(Bob, Bob)", "0.1 Friends(Anna, Carl)\n0.1 Friends(Bob, Carl)\n0.1 Friends(Carl, Anna)\n0.1 Friends(Carl, Bob)"),
+     "0.9 Friends(Bob, Bob)",
+     "0.1 Friends(Anna, Carl)\n0.1 Friends(Bob, Carl)\n0.1 Friends(Carl, Anna)\n0.1 Friends(Carl, Bob)"),
     ("Kin", "0.8 Kin(Anna, Bob)\nKin(Carl, Carl)\n?Kin(Bob, Carl)", "0.1 Kin(Anna, Anna)\n0.1 Kin(Bob, Bob)\n"
      "0.1 Kin(Anna, Carl)"),
     # without any fact
