@@ -51,6 +51,8 @@ rules
 facts: 10
   Works        8
   Big          2
+  atoms without a fact: false if their predicate has facts and is not queried (see infer --world), else
+  unobserved, with prior probability 0.5 (see infer --prior)
 
 warnings
   open.db: 1 fact of Big is given again, first on line 11
@@ -79,6 +81,13 @@ def test_check_as_json(shell: Shell) -> None:
         ],
     }
     assert json.loads(shell("check", "smoking.mln", "--format", "json").out)["facts"] is None
+
+
+def test_check_tells_what_atoms_without_a_fact_count_as_where_others_are_soft(shell: Shell) -> None:
+    shell.write("smoking.db", "0.9 Smokes(Anna)\nFriends(Bob, Anna)\n")
+    assert json.loads(shell("check", "smoking.mln", "-e", "smoking.db", "--format", "json").out)["warnings"][-1] == (
+        "if queried, Smokes: 1 of 2 atoms have no fact, prior probability 0.5; set another prior (--prior Smokes=0.1), "
+        "or make them false (-cw Smokes)")
 
 
 def test_check_reads_standard_input(shell: Shell) -> None:

@@ -18,6 +18,7 @@ from logicmp.inference.answers import as_probability
 from logicmp.inference.exact.method import Exact
 from logicmp.inference.mean_field import MeanField
 from logicmp.inference.method import Problem
+from logicmp.limits import Limits
 from logicmp.testing.method_battery import FACTS, SMOKERS, MethodBattery
 from logicmp.testing.random_models import Model, models
 
@@ -196,3 +197,26 @@ def test_a_schedule_of_the_layer_gives_the_layers_answer_and_says_what_it_is() -
 def test_an_unknown_schedule_is_named() -> None:
     with pytest.raises(LogicMPError, match="unknown schedule 'warm'"):
         infer(SMOKERS, FACTS, "Smokes", method="mean-field", schedule="warm")
+
+
+def test_no_iterations_give_no_answers() -> None:
+    with pytest.raises(CostError, match="method 'mean-field' stopped before its first step") as caught:
+        infer(SMOKERS, FACTS, "Smokes", method="mean-field", iterations=0)
+    assert caught.value.hint == "set iterations to at least 1"
+
+
+@pytest.mark.parametrize("options", [{"restarts": 3, "tolerance": 0.01}, {"iterations": 2}])
+def test_the_time_limit_counts_what_was_done_before_it(options: dict[str, Any]) -> None:
+    # a clock that advances when it is read; the limit is reached in a restart or a run with more damping, before its
+    # first iteration
+    statuses = set()
+    for seconds in range(1, 60):
+        limits = Limits(seconds, now=itertools.count().__next__)
+        try:
+            got = infer(SMOKERS, FACTS, "Smokes", method="mean-field", limits=limits, **options)
+        except CostError:
+            assert seconds < 3
+            continue
+        assert got["Smokes(Carl)"] != 0.5
+        statuses.add(str(got.status))
+    assert statuses == {"time", "converged" if "restarts" in options else "iterations"}

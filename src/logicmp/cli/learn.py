@@ -17,7 +17,7 @@ from ..errors import LogicMPError
 from ..files import check_places
 from ..parse.load import load_theory
 from ..parse.query import split_names
-from ..show.progress import shown_status
+from ..show.progress import print_message, shown_status
 from .options import Format, FormatOption, Grammar, GrammarOption, InputOption
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def _interruptible(checkpoint: Path | None) -> Iterator[None]:
     except KeyboardInterrupt:
         way = ("nothing was saved; to continue after an interrupt, use --checkpoint FILE" if checkpoint is None
                else f"run the same command again to continue from {str(checkpoint)!r}")
-        typer.echo(f"interrupted; {way}", err=True)
+        print_message(f"interrupted; {way}")
         sys.exit(130)
 
 

@@ -93,7 +93,7 @@ class MeanField(Method):
             with torch.no_grad():
                 found = self._converge(problem, run, start, correct)
             n_runs += 1
-            if best is None or found.elbo > best.elbo:
+            if best is None or (found.elbo > best.elbo and found.status is not Status.NONE):
                 best = found
         assert best is not None
         is_cut_short = n_runs < self.restarts
@@ -104,7 +104,7 @@ class MeanField(Method):
         odds = {name: np.zeros(values.shape) for name, values in world.values.items()}
         odds |= {name: _log_odds(world.theory.predicate[name], world, x.numpy()) for name, x in logits.items()}
         formulas = [_formula_odds(problem, rule, logits, evidence) for rule in problem.formulas]
-        status = Status.TIME if is_cut_short else best.status
+        status = Status.TIME if is_cut_short and best.status is not Status.NONE else best.status
         return Solution(with_evidence(world, odds), status, formulas, elbo=best.elbo, notes=notes, trace=best.trace)
 
     def _correct(self, problem: Problem) -> tuple[Correct | None, list[str]]:
@@ -134,16 +134,19 @@ class MeanField(Method):
         damping, first = self.damping, start
         notes: list[str] = []
         trace: list[TraceLine] = []
-        n_retries = MAX_RETRIES if self.tolerance > 0 else 0
+        n_retries, is_first = MAX_RETRIES if self.tolerance > 0 else 0, True
         for _ in range(1 + n_retries):
             schedule = Schedule(self.iterations, damping, tolerance=self.tolerance)
             found = self._iterate(problem, run, start, schedule, len(trace), correct)
             trace += found.trace
+            if found.status is Status.NONE and not is_first:
+                # of the run before, which ran out of iterations
+                found = replace(found, status=Status.TIME)
             if not n_retries or found.status is not Status.ITERATIONS:
                 notes += found.notes
                 break
             # a corrected run starts over, because from where it oscillates it may converge to a worse solution
-            start, damping = found.logits if correct is None else first, (1 + damping) / 2
+            start, damping, is_first = found.logits if correct is None else first, (1 + damping) / 2, False
             notes = [f"mean field did not converge in {self.iterations} iterations: damping was raised to {damping:g}"]
         else:
             told = (f"did not converge: after {(1 + n_retries) * self.iterations:,} iterations with damping up to "
@@ -182,9 +185,11 @@ class MeanField(Method):
             return status is not Status.ITERATIONS
 
         logits = run.iterate(replace(schedule, tolerance=0.0), start, watch, correct)
+        if last[0].number == 0:
+            status = Status.NONE
         late = f"mean field was stopped after {limits.seconds} s and {last[0].number} iterations"
         return _Found(logits, float(last[0].elbo()) - surplus, change / (1 - damping), status,
-                      [late] if status is Status.TIME else [], trace)
+                      [late] if status in (Status.TIME, Status.NONE) else [], trace)
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,8 @@ class Status(StrEnum):
     ITERATIONS = "iterations"
     # the time limit is reached
     TIME = "time"
+    # stopped before the first step: the log-odds are those of the soft evidence alone, and `infer` rejects them
+    NONE = "none"
 
     __str__ = str.__str__
 
