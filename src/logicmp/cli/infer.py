@@ -140,7 +140,7 @@ def infer(
     for line in describe(found, theory, facts):
         say(line)
     if trace is not None or plot is not None:
-        _write_trace(found, theory, trace, plot, say)
+        _write_trace(found, trace, plot, say)
     if fmt is OutputFormat.json:
         text = to_json(found, checked)
     else:
@@ -199,11 +199,11 @@ def _check(theory: Theory, facts: Evidence, ask: dict[str, Any], options: dict[s
     return {"largest": float(difference[worst]), "atom": atom, "mean": float(difference.mean())}
 
 
-def _write_trace(found: Marginals, theory: Theory, trace: Path | None, plot: Path | None, say: Any) -> None:
+def _write_trace(found: Marginals, trace: Path | None, plot: Path | None, say: Any) -> None:
     iterations = found.solution.trace
     if not iterations:
         raise LogicMPError("there are no iterations to trace: exact inference solved all", "use -m mean-field")
-    rules = [str(rule) for rule in theory.rules]
+    rules = [str(rule) for rule in found.world.theory.rules]
     if trace is not None:
         write_whole(trace, trace_to_csv(iterations, rules), "the trace")
         say(f"{plural(len(iterations), 'iteration')} in {trace}")

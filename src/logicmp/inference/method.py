@@ -98,6 +98,8 @@ class Method(ABC):
     """A method of inference; its options are the fields of the class."""
 
     name: ClassVar[str]
+    # whether atoms are true or false in it, and not true to a degree
+    is_logical: ClassVar[bool] = True
 
     @abstractmethod
     def solve(self, problem: Problem) -> Solution:

@@ -17,6 +17,7 @@ from ..errors import CostError, LogicMPError, closest
 from ..facts.columns import Evidence
 from ..facts.db import parse_facts
 from ..facts.world import World, build_world
+from ..ground.exclusive import merge_exclusive
 from ..limits import MAX_GROUNDINGS, Limits, Progress, silent
 from ..normalize.build import SEMANTICS
 from ..parse.load import parse_theory
@@ -91,6 +92,8 @@ def infer(theory: Theory | str, evidence: Evidence | str | None = None, query: s
         raise LogicMPError("the evidence was read for another theory", "read it with load_facts(path, theory)")
     queries = _queries(query, evidence.theory)
     known = build_world(evidence, {name for q in queries for name in q.predicates}, world, closed, opened, prior)
+    if solver.is_logical and semantics != "paper" and any(rule.is_hard for rule in known.theory.rules):
+        known = merge_exclusive(known)
     if query is None:
         queries = _queries([name for name, why in known.closed.items() if not why], evidence.theory)
     if not queries:
