@@ -39,6 +39,8 @@ MAX_PLANS = 256
 # layers by number: torch.compile passes numbers, not layers, to the function that plans while it traces
 _LAYERS: WeakValueDictionary[int, LogicMP] = WeakValueDictionary()
 _numbers = itertools.count()
+# the sizes of the call that torch.compile traces: numbers, or symbols where one graph serves every size
+_traced_sizes: dict[str, int | torch.SymInt] = {}
 
 # options that change what a weight means: a state is loaded only where they are equal
 _OF_WEIGHTS = ("semantics", "reduce", "hard_weight", "positive_weights")
@@ -123,6 +125,8 @@ class LogicMP(nn.Module):
                                {name: int(size) for name, size in (sizes or {}).items()}, max_elements)
         # by sizes and observed predicates; a plan serves all sizes near its own, unless it depends on them
         self._executors: dict[Any, DenseExecutor] = {}
+        # by observed predicates, plans for graphs that serve every size; never replaced, because graphs depend on them
+        self._open: dict[tuple[str, ...], DenseExecutor] = {}
         self._register()
         self.theory = parse_theory(theory) if isinstance(theory, str) else theory
         known = self.theory.with_sizes(self.options.sizes)
@@ -149,12 +153,19 @@ class LogicMP(nn.Module):
     def executor(self, sizes: Mapping[str, int], observed: Sequence[str] = ()) -> DenseExecutor:
         """The plan for given sizes and observed predicates, ready to run; planned when first needed."""
         if torch.compiler.is_dynamo_compiling():
-            # planning cannot be traced: it runs now, and the trace finds its result below
+            # planning cannot be traced: it runs now, and the trace finds its result
+            from torch._dynamo.comptime import comptime
+
+            # _note_size reads both variables
+            for name, size in sizes.items():  # noqa: B007
+                comptime(_note_size)
+            if _plan_for_open_sizes(self._number, tuple(sizes), tuple(observed)):
+                return self._open[tuple(observed)]
             sizes = {name: index(size) for name, size in sizes.items()}
             _plan_while_tracing(self._number, tuple(sizes.items()), tuple(observed))
         # under export a size is a symbol: the plan is made for the example's size and runs at any
         is_open = any(isinstance(size, torch.SymInt) for size in sizes.values())
-        sizes = {name: size.node.hint if isinstance(size, torch.SymInt) else size for name, size in sizes.items()}
+        sizes = {name: _example(size) for name, size in sizes.items()}
         at, near = ((which, tuple((name, f(size)) for name, size in sorted(sizes.items())), tuple(sorted(observed)))
                     for which, f in (("at", int), ("near", _about)))
         executor = self._executors.get(near) or self._executors.get(at)
@@ -163,7 +174,8 @@ class LogicMP(nn.Module):
             # how messages are averaged depends on which type is the largest
             is_sized = executor.plan.is_sized or self.options.reduce == "mean"
             if len(self._executors) >= MAX_PLANS:
-                del self._executors[next(iter(self._executors))]
+                # another thread may have removed it
+                self._executors.pop(next(iter(self._executors)), None)
             self._executors[at if is_sized else near] = executor
         if is_open and executor.plan.is_sized:
             raise LogicMPError("the plan of these rules depends on the sizes: they cannot be left open in an export",
@@ -380,7 +392,7 @@ class LogicMP(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         # plans are made again when needed
-        return {**self.__dict__, "_executors": {}}
+        return {**self.__dict__, "_executors": {}, "_open": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]
@@ -388,6 +400,31 @@ class LogicMP(nn.Module):
 
     def extra_repr(self) -> str:
         return f"{len(self.theory.rules)} rules, {self.options.schedule}"
+
+
+def _note_size(context: Any) -> None:
+    """Note the local variables `name` and `size` of a traced function, without fixing the size to its example."""
+    size = context.get_local("size")
+    _traced_sizes[context.get_local("name").as_python_constant()] = (
+        size.as_python_constant() if size.is_python_constant() else size.as_fake())
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _plan_for_open_sizes(number: int, names: tuple[str, ...], observed: tuple[str, ...]) -> bool:
+    """Whether some size is open and a plan serves every size; the layer then has it, made for the example's sizes."""
+    layer, sizes = _LAYERS[number], {name: _traced_sizes[name] for name in names}
+    if not any(isinstance(size, torch.SymInt) for size in sizes.values()):
+        return False
+    if observed not in layer._open:
+        executor = layer.executor({name: _example(size) for name, size in sizes.items()}, observed)
+        if executor.plan.is_sized or (layer.options.reduce == "mean" and len(sizes) > 1):
+            return False
+        layer._open[observed] = executor
+    return True
+
+
+def _example(size: int | torch.SymInt) -> int:
+    return int(size.node.hint) if isinstance(size, torch.SymInt) else size
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]

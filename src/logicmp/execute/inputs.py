@@ -251,22 +251,20 @@ def _expected(predicate: Predicate, sizes: Mapping[str, int]) -> str:
 
 def _sizes(theory: Theory, tensors: Mapping[str, Tensor], fixed: Mapping[str, int]) -> dict[str, int]:
     """The size of every type, from the tensors; raise if two tensors, or a tensor and the theory, disagree."""
-    sizes: dict[str, int] = {}
+    sizes = {**fixed, **{t.name: len(t.constants) for t in theory.types if t.closed}}
+    # by type, the predicate whose tensor decides its size; no text yet, because a text would fix the size in a trace
     source: dict[str, str] = {}
-    for t in theory.types:
-        if t.closed:
-            sizes[t.name], source[t.name] = len(t.constants), f"{t.name} has {len(t.constants)} constants"
-    for name, size in fixed.items():
-        sizes.setdefault(name, size)
-        source.setdefault(name, f"the layer was made with sizes={{{name!r}: {size}}}")
     for name, tensor in tensors.items():
         predicate = theory.predicate[name]
         shape = tensor.shape[tensor.dim() - _n_dims(predicate) :]
         for type_name, size in zip(predicate.types, shape, strict=False):
-            sizes.setdefault(type_name, size)
-            source.setdefault(type_name, f"{name} has {size} of {type_name}")
+            if type_name not in sizes:
+                sizes[type_name], source[type_name] = size, name
         if tuple(shape) != predicate.shape(sizes):
-            why = "; ".join(source[t] for t in dict.fromkeys(predicate.types))
+            why = "; ".join(f"{source[t]} has {sizes[t]} of {t}" if t in source else
+                            f"{t} has {sizes[t]} constants" if theory.type[t].closed else
+                            f"the layer was made with sizes={{{t!r}: {sizes[t]}}}"
+                            for t in dict.fromkeys(predicate.types))
             raise LogicMPError(f"the tensor of {name} has shape {list(tensor.shape)}; expected "
                                f"{_expected(predicate, sizes)}, because {predicate}" + (f" and {why}" if why else ""))
     for t in theory.types:
