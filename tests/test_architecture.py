@@ -12,8 +12,8 @@ from fixtures_reader import ROOT
 
 PACKAGE = ROOT / "src/logicmp"
 # a room imports itself and earlier rooms
-ROOMS = ["errors", "files", "limits", "parse", "recipes", "facts", "normalize", "ground", "plan", "execute", "layer",
-         "inference", "learning", "constrain", "estimator", "show", "demo", "serve", "cli"]
+ROOMS = ["errors", "arguments", "files", "limits", "parse", "recipes", "facts", "normalize", "ground", "plan",
+         "execute", "layer", "inference", "learning", "constrain", "estimator", "show", "demo", "serve", "cli"]
 # next to the pipeline, with the rooms they may import
 BESIDE = {"oracle": {"errors", "parse", "oracle"},
           "testing": {*ROOMS[: ROOMS.index("inference") + 1], "oracle", "testing"},

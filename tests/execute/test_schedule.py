@@ -188,7 +188,10 @@ def test_an_adaptive_layer_compiles_to_one_graph() -> None:
 
 @pytest.mark.parametrize("options, message", [
     ({"iterations": -1}, "iterations must be a whole number and at least 0, got -1"),
-    ({"gradients": 1.5}, "gradients must be a whole number and at least 0, got 1.5"),
+    ({"gradients": 1.5}, "gradients is 1.5; expected a whole number or None"),
+    ({"push": (1.0,)}, "push has 1 entries; expected 2"),
+    ({"push": "strong"}, "push is 'strong'; expected a tuple or None"),
+    ({"damping": "0.5"}, "damping is '0.5'; expected a number"),
     ({"damping": 1}, "damping must be at least 0 and below 1, got 1"),
     ({"temperature": 0}, "temperature must be above 0 and finite, got 0"),
     ({"factor": -2}, "factor must be at least 0 and finite, got -2"),

@@ -157,5 +157,5 @@ def test_groundings_are_limited_in_every_method() -> None:
 
 
 def test_a_limit_of_the_wrong_kind_is_rejected() -> None:
-    with pytest.raises(LogicMPError, match="the time limit must be a number of seconds, at least 0, got -1"):
+    with pytest.raises(LogicMPError, match="max_seconds must be at least 0, got -1"):
         infer(SMOKERS, FACTS, "Smokes", max_seconds=-1)

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..arguments import NotNegative, checked
 from ..errors import CostError, LogicMPError, RuleError
 from ..execute.inputs import Inputs, read_inputs, world_from_tensors
 from ..ground.build import build_network
@@ -66,8 +67,9 @@ class Decoded:
                           proven, *self.notes])
 
 
+@checked
 def decode(theory: Theory | str, logits: Tensor | Mapping[str, Tensor], evidence: Mapping[str, Tensor] | None = None,
-           method: str = "ilp", rules: str = "all", max_seconds: float = 60.0) -> Decoded:
+           method: str = "ilp", rules: str = "all", max_seconds: NotNegative = 60.0) -> Decoded:
     """The most probable answer that satisfies the rules, for each item of a batch.
 
     >>> logits = {"A": torch.tensor(2.0), "B": torch.tensor(-1.0)}

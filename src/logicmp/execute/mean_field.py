@@ -17,9 +17,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..errors import LogicMPError
+from ..errors import LogicMPError, RuleError
 from ..parse.theory import Theory
-from .inputs import Inputs
+from .inputs import Inputs, check_finite
 from .marginals import (
     as_given,
     from_their_mean,
@@ -65,6 +65,11 @@ def initial_weights(theory: Theory, sizes: Mapping[str, int], hard_weight: float
             raise LogicMPError(f"the rule '{rule}' has one weight per constant, but its constants are not declared",
                                "declare them in the theory, or pass sizes")
         value = hard_weight if rule.is_hard else 1.0 if rule.weight is None else rule.weight
+        most = min(MAX_WEIGHT, torch.finfo(dtype or torch.get_default_dtype()).max)
+        if not abs(value) <= most:
+            raise RuleError(f"the weight {value:g} is too large: mean field adds weights up (limit {most:g} in "
+                            f"{dtype or torch.get_default_dtype()})", rule.span,
+                            "remove the weight and end the rule with a full stop to make it hard")
         weights.append(torch.full(shape, float(value), dtype=dtype))
     return weights
 
@@ -79,6 +84,8 @@ LIFT = 40.0
 # worth; and what an estimate is multiplied by, because the marginals that send messages are noisy themselves
 UNINFORMED, STRENGTHS, ATTENUATION = 2.0, (0.05, 5.0), 1.5
 
+# a larger weight, added up over groundings, is no number in float32; beyond 20 a rule is as good as hard
+MAX_WEIGHT = 1e9
 # called after every iteration; the run ends when it returns True
 Watch = Callable[[Iteration], bool | None]
 # from the marginals of an iteration, what to add to the next logits
@@ -182,7 +189,16 @@ class Run:
             recompute.finish()
             # nothing starts from the last update: the backward pass may release it
             replay.take_updates()
+        for name, x in logits.items():
+            self._check_overflow(x, f"the logits of {name}")
         return logits
+
+    def _check_overflow(self, tensor: Tensor, what: str) -> None:
+        """Raise if values grew beyond the dtype; not on an accelerator that it would hold up, unless in float16."""
+        if tensor.device.type == "cpu" or tensor.dtype == torch.float16:
+            check_finite(tensor, f"{what} are NaN or infinite after mean field in {tensor.dtype}",
+                         "check that the weights of the rules are finite and small; in torch.float16 use "
+                         "torch.bfloat16 or torch.float32, or reduce=\"mean\"")
 
     def _subtract(self, base: Mapping[str, Tensor], q: Mapping[str, Tensor], factor: float,
                   replay: Replay | None) -> dict[str, Tensor]:
@@ -357,7 +373,9 @@ class Run:
 
     def counts(self, q: Mapping[str, Tensor], weighted: bool = False) -> Tensor:
         """The expected violations of each rule, [batch, rules]; weighted, times the rule's weight."""
-        return self.executor.counts(q, self.call, weighted)
+        found = self.executor.counts(q, self.call, weighted)
+        self._check_overflow(found, "expected violations")
+        return found
 
     def elbo(self, q: Mapping[str, Tensor]) -> Tensor:
         """The lower bound of log Z at these marginals, [batch]."""

@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
+from ..arguments import Count, NotNegative, checked
 from ..errors import CostError, LogicMPError, closest
 from ..facts.columns import Evidence
 from ..facts.db import parse_facts
@@ -44,11 +45,12 @@ def method_class(name: str) -> type[Method]:
     return method
 
 
+@checked
 def infer(theory: Theory | str, evidence: Evidence | str | None = None, query: str | Sequence[str] | None = None,
           method: str | Method = "auto", *, semantics: str = "exact", world: str = "alchemy",
           closed: Collection[str] = (), opened: Collection[str] = (), prior: Mapping[str, float] | None = None,
-          seed: int = 0, progress: Progress = silent, max_seconds: float | None = None,
-          max_groundings: int = MAX_GROUNDINGS, limits: Limits | None = None, **options: Any) -> Marginals:
+          seed: Count = 0, progress: Progress = silent, max_seconds: NotNegative | None = None,
+          max_groundings: Count = MAX_GROUNDINGS, limits: Limits | None = None, **options: Any) -> Marginals:
     """Answer queries: the probability of every atom and formula they match.
 
     >>> found = infer("2 Smokes(x) => Cancer(x)", "Smokes(Anna)", "Cancer")
@@ -99,7 +101,7 @@ def infer(theory: Theory | str, evidence: Evidence | str | None = None, query: s
     if not queries:
         raise _nothing_to_answer(known, is_empty=query is not None)
     formulas = {str(rule.formula): rule for rule in (q.as_rule() for q in queries if not q.is_atom)}
-    problem = Problem(known, tuple(formulas.values()), semantics, seed, progress, limits)
+    problem = Problem(known, tuple(formulas.values()), semantics, int(seed), progress, limits)
     solution = solver.solve(problem)
     if solution.status is Status.NONE:
         raise CostError(f"method {solver.name!r} stopped before its first step, so the rules had no effect", None,

@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from ..arguments import AtLeastOne, Count, NotNegative, Positive, checked
 from ..errors import LogicMPError, closest
 from ..execute.schedule import Schedule, make_schedule
 from ..parse.load import parse_theory
@@ -26,10 +27,11 @@ from .objectives import METHODS, Objective
 from .parameters import Parameters, choose_rules
 
 
+@checked
 def learn(theory: Theory | str, databases: Sequence[Source], method: str = "pseudo-likelihood",
-          query: Collection[str] = (), *, semantics: str = "exact", prior_std: float | None = None,
-          relearn: str | Collection[int] = (), held_out: Sequence[Source] = (), patience: int = 5,
-          max_iterations: int = 500, tolerance: float = 1e-4, schedule: str | Schedule | None = None,
+          query: Collection[str] = (), *, semantics: str = "exact", prior_std: Positive | None = None,
+          relearn: str | Collection[int] = (), held_out: Sequence[Source] = (), patience: AtLeastOne = 5,
+          max_iterations: Count = 500, tolerance: NotNegative = 1e-4, schedule: str | Schedule | None = None,
           checkpoint: str | Path | None = None,
           on_iteration: Callable[[LearningProgress], None] | None = None) -> Learned:
     """Learn the missing weights of a theory from databases in which every atom without a fact is false.
@@ -74,12 +76,6 @@ def learn(theory: Theory | str, databases: Sequence[Source], method: str = "pseu
         raise LogicMPError(f"method {method!r} runs no mean field, so it has no schedule", "leave schedule out")
     options = {} if schedule is None else {"schedule": make_schedule(schedule)}
     prior_std = chosen.prior_std if prior_std is None else prior_std
-    if not prior_std > 0:
-        raise LogicMPError(f"prior_std must be above 0, got {prior_std}")
-    for name, value, least in (("patience", patience, 1), ("max_iterations", max_iterations, 0),
-                               ("tolerance", tolerance, 0)):
-        if not value >= least:
-            raise LogicMPError(f"{name} must be at least {least}, got {value}")
     learned = choose_rules(theory, relearn)
     shared, read = read_databases(theory, [*databases, *held_out])
     parameters = Parameters(shared, learned)

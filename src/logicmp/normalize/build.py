@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from ..arguments import AtLeastOne, Count, checked
 from ..errors import CostError, LogicMPError
 from ..parse.syntax import And, Constant, Exists, Formula, Not, Or, children, free_variables
 from ..parse.theory import Rule, Theory
@@ -24,8 +25,9 @@ from .meet import MeetError, Resolver
 SEMANTICS = ("exact", "paper", "alchemy")
 
 
-def normalize_theory(theory: Theory, semantics: str = "exact", sizes: Mapping[str, int] | None = None,
-                     max_cubes: int = MAX_CUBES) -> NormalForm:
+@checked
+def normalize_theory(theory: Theory, semantics: str = "exact", sizes: Mapping[str, Count] | None = None,
+                     max_cubes: AtLeastOne = MAX_CUBES) -> NormalForm:
     """Return every rule as signed cubes whose sum is its expected number of violations.
 
     >>> from logicmp import parse_theory

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from ..arguments import AtLeastOne, Count, checked
 from ..errors import CostError
 from ..normalize.budget import Budget
 from ..normalize.cubes import (
@@ -43,8 +44,9 @@ MAX_ELEMENTS = 2**30
 MAX_SLICES = 4096
 
 
-def build_plan(form: NormalForm, sizes: Mapping[str, int] | None = None, observed: Collection[str] = (),
-               max_elements: int = MAX_ELEMENTS) -> Plan:
+@checked
+def build_plan(form: NormalForm, sizes: Mapping[str, Count] | None = None, observed: Collection[str] = (),
+               max_elements: AtLeastOne = MAX_ELEMENTS) -> Plan:
     """Plan the violation counts of a theory and all their derivatives.
 
     >>> from logicmp import normalize_theory, parse_theory
