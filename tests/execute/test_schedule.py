@@ -162,6 +162,16 @@ def test_adaptive_finds_planted_clusters_that_the_paper_loses() -> None:
     assert f1(adaptive) > f1(logits) + 0.2
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_large_matrix_in_half_precision_ends_as_in_single(dtype: torch.dtype) -> None:
+    logits = 2 * torch.randn(40, 40, generator=torch.Generator().manual_seed(0))
+    layer = LogicMP("C(a,b) ^ C(b,c) => C(a,c)")
+    with torch.no_grad():
+        whole, half = layer(logits), layer(logits.to(dtype))
+    assert half.dtype == dtype
+    assert ((whole > 0) == (half > 0)).float().mean() > 0.97
+
+
 def test_categorical_and_symmetric_predicates_run_under_every_schedule() -> None:
     theory = parse_theory("label(token) in {O, B, I}\nsymmetric Same(token, token)\n"
                           "2 label(i) in {O} => label(i+1) in {O, B}\n1 Same(i,j) ^ label(i) in {B} => label(j) in {B}")

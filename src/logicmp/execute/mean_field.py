@@ -115,13 +115,17 @@ class Run:
         self.inputs = inputs
         call = Call([self._as_call_weight(w, f) for f, w in enumerate(weights)], inputs.sizes, inputs.like,
                     inputs.masks, inputs.observed)
-        self.call = _average(call, executor) if reduce == "mean" else call
+        self._reduce = reduce
+        self.call = self._reduced(call)
         # unary potentials as they enter Eq. 2, one per variable
         self.base = self._one_per_variable(inputs.unary)
         # values that depend only on evidence and weights, with the call they belong to
         self._constants: tuple[Call, Values] | None = None
         # tensors that must not change in place before the backward pass
         self._sources = [*self.base.values(), *inputs.evidence.values(), *inputs.masks.values(), *weights]
+
+    def _reduced(self, call: Call) -> Call:
+        return _average(call, self.executor) if self._reduce == "mean" else call
 
     def _as_call_weight(self, weight: Tensor, f: int) -> Tensor:
         weight = weight.to(self.inputs.like.dtype)
@@ -211,10 +215,11 @@ class Run:
 
     def size(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """The root mean square over the unobserved atoms of each item that exist, [batch]; without gradient."""
-        total = count = self.inputs.like.new_zeros(self.inputs.like.shape[0])
+        total = count = _for_sums(self.inputs.like.new_zeros(self.inputs.like.shape[0]))
         for name, tensor in tensors.items():
             predicate = self.theory.predicate[name]
-            total = total + per_item(from_their_mean(self.inputs, predicate, tensor.detach()).square())
+            tensor = _for_sums(tensor)
+            total = total + per_item(from_their_mean(self.inputs, predicate, tensor).square())
             count = count + n_latent(self.inputs, predicate, tensor)
         return (total / count.clamp_min(1)).sqrt()
 
@@ -228,7 +233,7 @@ class Run:
         return temperature ** (differences / INFORMATIVE).clamp_max(1.0)
 
     def _deviation(self, name: str, tensor: Tensor) -> Tensor:
-        return from_their_mean(self.inputs, self.theory.predicate[name], tensor.detach(), over_atoms=True)
+        return from_their_mean(self.inputs, self.theory.predicate[name], _for_sums(tensor), over_atoms=True)
 
     def support(self, q: Mapping[str, Tensor], messages: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         """The factor that makes messages at the marginals of the logits worth what they say, and its precision.
@@ -237,7 +242,7 @@ class Run:
         times a factor are log-odds, their covariance with the logits is the factor times their variance times the
         covariance of logits and marginals. Both returned tensors are [batch]; the precision is 1 / variance.
         """
-        total = precision = self.inputs.like.new_zeros(self.inputs.like.shape[0])
+        total = precision = _for_sums(self.inputs.like.new_zeros(self.inputs.like.shape[0]))
         for name, message in messages.items():
             predicate = self.theory.predicate[name]
             u, x, p = (self._deviation(name, tensor) for tensor in (self.base[name], message, q[name]))
@@ -272,7 +277,7 @@ class Run:
         factor = torch.ones_like(size)
         has_no_weights = all(rule.weight is None and not rule.is_hard for rule in self.theory.rules)
         if schedule.calibrate and has_no_weights and (is_tracing() or bool(sparse.any())):
-            call = replace(self.call, weights=[torch.ones_like(w) for w in self.call.weights])
+            call = self._reduced(replace(self.call, weights=[torch.ones_like(w) for w in self.call.weights]))
             zeros = {name: torch.zeros_like(x) for name, x in self.base.items()}
             with torch.no_grad():
                 messages = self.executor.subtract_messages(zeros, q, call, self.executor.constants(call), None)
@@ -300,8 +305,9 @@ class Run:
         The second is their deviation by their mean, at most 1: where all messages push one way, changed decisions are
         the beginning of a collapse.
         """
-        changed = count = mean = differing = self.inputs.like.new_zeros(self.inputs.like.shape[0])
+        changed = count = mean = differing = _for_sums(self.inputs.like.new_zeros(self.inputs.like.shape[0]))
         for name, x in messages.items():
+            x = _for_sums(x)
             predicate = self.theory.predicate[name]
             if not predicate.is_categorical:
                 n = n_latent(self.inputs, predicate, x)
@@ -309,7 +315,7 @@ class Run:
                 changed = changed + per_item(from_their_mean(self.inputs, predicate, sides))
                 count = count + n
                 deviation = per_item(self._deviation(name, x).square())
-                all_of_it = per_item(from_their_mean(self.inputs, predicate, x.detach()).square())
+                all_of_it = per_item(from_their_mean(self.inputs, predicate, x).square())
                 mean, differing = mean + (all_of_it - deviation), differing + deviation
         ratio = (differing / mean.clamp_min(TINY)).sqrt().clamp_max(1.0)
         return changed / count.clamp_min(1) * ratio
@@ -322,8 +328,9 @@ class Run:
             q = self.marginals(logits)
         batch, ones = self.inputs.batch, self.call.like.new_ones(self.call.like.shape[0])
         return Iteration(number, q, logits, lambda: self.elbo(q).reshape(batch), lambda: self.counts(q).reshape(shape),
-                         lambda: (ones * temperature).reshape(batch),
-                         lambda: self.size({name: x - self.base[name] for name, x in logits.items()}).reshape(batch))
+                         lambda: (ones * temperature).reshape(batch).to(ones.dtype),
+                         lambda: self.size({name: x - self.base[name] for name, x in logits.items()}
+                                           ).reshape(batch).to(ones.dtype))
 
     def _scaled(self, factor: float) -> Call:
         return self.call if factor == 1 else replace(self.call, weights=[w * factor for w in self.call.weights])
@@ -397,8 +404,13 @@ class Run:
 
 
 def _per_item(x: Tensor, like: Tensor) -> Tensor:
-    """One number per item, [batch, 1, ...], as many dimensions as `like` has."""
-    return x.reshape(-1, *[1] * (like.dim() - 1))
+    """One number per item, [batch, 1, ...], as many dimensions as `like` has, and of its dtype."""
+    return x.reshape(-1, *[1] * (like.dim() - 1)).to(like.dtype)
+
+
+def _for_sums(x: Tensor) -> Tensor:
+    """Without gradient, and of at least 32 bits: the squares of a large matrix do not fit into float16."""
+    return x.detach().to(torch.promote_types(x.dtype, torch.float32))
 
 
 def largest_change(before: Mapping[str, Tensor], q: Mapping[str, Tensor]) -> float:
