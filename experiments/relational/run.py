@@ -27,7 +27,10 @@ class Runner:
 
     def __call__(self, plan: Result) -> list[Result]:
         name = f"{plan.dataset}/{plan.split}"
-        settings, max_seconds = load_settings(name, plan.method), plan.settings["max_seconds"]
+        # the settings of the plan, such as a schedule, come before those of the split
+        settings = {} if plan.settings.get("is_plain") else load_settings(name, plan.method)
+        settings |= {key: value for key, value in plan.settings.items() if key not in ("max_seconds", "is_plain")}
+        max_seconds = plan.settings["max_seconds"]
         status, values = "done", {}
         with shown_progress() as progress:
             context = Context(plan.seed, max_seconds, self.give_up, self.data, settings, progress=progress,
