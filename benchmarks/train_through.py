@@ -216,7 +216,11 @@ def main(arguments: list[str] | None = None, show: Callable[[str], None] = print
     cases = [name for name in CASES if any(part in name for part in chosen.cases)]
     if not cases:
         raise LogicMPError("no case is chosen", f"available cases: {', '.join(CASES)}")
-    grid = cases, chosen.schedules.split(","), chosen.weights, range(chosen.first_seed, chosen.first_seed + chosen.seeds)
+    schedules = chosen.schedules.split(",")
+    for name in schedules:
+        # report a wrong name before training starts
+        make_schedule(name)
+    grid = cases, schedules, chosen.weights, range(chosen.first_seed, chosen.first_seed + chosen.seeds)
     check_place(chosen.json)
     stored = _read(chosen.json)
     # of the last run that added to the file

@@ -27,9 +27,10 @@ class Runner:
 
     def __call__(self, plan: Result) -> list[Result]:
         name = f"{plan.dataset}/{plan.split}"
-        # the settings of the plan, such as a schedule, come before those of the split
-        settings = {} if plan.settings.get("is_plain") else load_settings(name, plan.method)
-        settings |= {key: value for key, value in plan.settings.items() if key not in ("max_seconds", "is_plain")}
+        chosen = {} if plan.settings.get("is_plain") else load_settings(name, plan.method)
+        # the settings of the plan, such as a schedule, override those of the split
+        settings = {**chosen, **{key: value for key, value in plan.settings.items()
+                                 if key not in ("max_seconds", "is_plain")}}
         max_seconds = plan.settings["max_seconds"]
         status, values = "done", {}
         with shown_progress() as progress:
