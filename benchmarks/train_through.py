@@ -53,6 +53,8 @@ class Case:
     spread: float = 0.8
     worlds: int = 64
     batch: int = 8
+    # of the model alone, and with the layer
+    steps_before: int = 0
     steps: int = 300
     rate: float = 3e-3
 
@@ -60,6 +62,7 @@ class Case:
 CASES = {
     "correlated errors": Case(),
     "more noise, fewer steps": Case(spread=0.9, steps=200),
+    "half of the steps without the layer": Case(steps_before=150, steps=150),
 }
 
 
@@ -113,10 +116,10 @@ def train(case: Case, layer: LogicMP | None, seed: int) -> PairModel:
     parameters = [*model.parameters(), *(layer.parameters() if layer else ())]
     optimizer = torch.optim.Adam(parameters, lr=case.rate)
     counted = ~torch.eye(case.n, dtype=torch.bool)
-    for _ in range(case.steps):
+    for step in range(case.steps_before + case.steps):
         chosen = torch.randint(case.worlds, (case.batch,), generator=generator)
         logits = model(points[chosen])
-        logits = layer(logits) if layer else logits
+        logits = layer(logits) if layer and step >= case.steps_before else logits
         loss = functional.binary_cross_entropy_with_logits(logits[:, counted], truth[chosen][:, counted].float())
         optimizer.zero_grad()
         loss.backward()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,7 @@ def test_a_model_learns_and_so_does_the_weight(schedule: str) -> None:
     assert layer is None or (layer.weights[0] > 0 and layer.weights[0].item() != pytest.approx(0.1))
 
 
-def test_only_the_layer_differs_between_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_layer_differs_between_cells() -> None:
     """A layer whose weight stays almost zero gives the model that is trained without one."""
     alone = train(TINY, None, 5)
     layer = make_layer("paper", 1e-9)
@@ -39,6 +40,15 @@ def test_only_the_layer_differs_between_cells(monkeypatch: pytest.MonkeyPatch) -
     layer.requires_grad_(False)
     for name, parameter in train(TINY, layer, 5).state_dict().items():
         torch.testing.assert_close(parameter, alone.state_dict()[name], rtol=1e-3, atol=1e-4)
+
+
+def test_steps_before_the_layer_train_the_model_alone() -> None:
+    layer = make_layer("paper", 0.3)
+    assert layer is not None
+    model = train(replace(TINY, steps_before=40, steps=0), layer, 5)
+    assert layer.weights[0].item() == pytest.approx(0.3)
+    for name, parameter in train(TINY, None, 5).state_dict().items():
+        assert torch.equal(model.state_dict()[name], parameter)
 
 
 def test_a_run_resumes_and_repeats_cells_of_other_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
