@@ -142,8 +142,8 @@ def _cluster_reference(logits: Array) -> Array:
 
 
 def _borda(logits: Array) -> Array:
-    """Less(a, b) where b is preferred to a in more of all comparisons: the sums of the logits decide."""
-    standing = (logits - logits.T).sum(0)
+    """Less(a, b) where b stands higher than a: the sums of the logits decide."""
+    standing = logits.sum(0)
     return standing[:, None] < standing
 
 
@@ -198,11 +198,10 @@ def _clusters(truth: Array, logits: Array) -> Problem:
 
 
 def order(n: int, noise: float, rule: str, rng: np.random.Generator) -> Problem:
-    """A total order, with transitivity and `rule`. Chosen here: the directions of a pair have opposite logits."""
+    """A total order, with transitivity and `rule`; both directions of a pair are observed, each with its own noise."""
     place = rng.permutation(n)
     truth = place[:, None] < place
-    logits = np.triu(_observe(truth, noise, rng), 1)
-    logits -= logits.T
+    logits = _observe(truth, noise, rng)
     return Problem(f"Less(a,b) ^ Less(b,c) => Less(a,c)\n{rule}", "Less", logits, truth, accuracy,
                    partial(_borda, logits), counted=~np.eye(n, dtype=bool))
 

@@ -65,7 +65,7 @@ class Trace:
 class Options:
     """Everything a layer is made from besides its rules; saved with it."""
 
-    schedule: Schedule = SCHEDULES["paper"]
+    schedule: Schedule = SCHEDULES["adaptive"]
     learn_weights: bool = True
     semantics: str = "exact"
     reduce: str = "sum"
@@ -93,8 +93,8 @@ class LogicMP(nn.Module):
 
     Args:
         theory: rules as text, or a `Theory`. One line without declarations is enough.
-        iterations: mean-field updates per call, at least 0; by default those of the schedule (5 for "paper",
-            15 for "adaptive").
+        iterations: mean-field updates per call, at least 0; by default those of the schedule (15 for
+            "adaptive", 5 for "paper").
         damping: share of the previous log-odds kept in each update, 0 to below 1; by default that of the schedule.
         tolerance: stop early when no marginal changes by more than this; 0 runs all iterations.
         learn_weights: whether the weights of soft rules are trained.
@@ -107,8 +107,8 @@ class LogicMP(nn.Module):
             made, and a rule that costs too much fails there.
         max_elements: largest tensor that a plan may create; larger ones are sliced, or the rule is rejected.
         dtype: of the weights; torch's default dtype by default.
-        schedule: "paper" (Algorithm 1), "adaptive" (weak pushes first: finds clusters and matchings that "paper"
-            loses), "cold", or a `Schedule` of your own.
+        schedule: "adaptive" (weak pushes first, and rules without weights as strong as the logits support), "paper"
+            (Algorithm 1), "cold", or a `Schedule` of your own.
     """
 
     def __init__(self, theory: Theory | str, iterations: int | None = None, damping: float | None = None,
@@ -116,7 +116,7 @@ class LogicMP(nn.Module):
                  learn_weights: bool = True, semantics: str = "exact", reduce: str = "sum", hard_weight: float = 10.0,
                  positive_weights: bool = False, sizes: Mapping[str, int] | None = None,
                  max_elements: int = MAX_ELEMENTS, dtype: torch.dtype | None = None,
-                 schedule: str | Schedule = "paper"):
+                 schedule: str | Schedule = "adaptive"):
         super().__init__()
         self.options = Options(make_schedule(schedule, iterations, damping, tolerance), learn_weights, semantics,
                                reduce, hard_weight, positive_weights, dict(sizes or {}), max_elements)
