@@ -43,7 +43,7 @@ def _parser() -> argparse.ArgumentParser:
                      help="after this time, stop a classical method whose iterations would take over twice the limit")
     run.add_argument("--schedule", choices=list(SCHEDULES),
                      help="of the layer of logicmp and logicmp+lessons, with its own iterations and damping")
-    run.add_argument("--plain", action="store_true", help="ignore settings.json: weight 1, the defaults of the method")
+    run.add_argument("--plain", action="store_true", help="ignore settings.json and use rules without weights")
     run.set_defaults(run=_run)
     pick = commands.add_parser("choose", parents=shared, help="choose the settings of each split on the other splits")
     pick.add_argument("dataset", choices=list(SPLITS))
@@ -67,7 +67,7 @@ def _run(chosen: argparse.Namespace) -> None:
     if chosen.schedule and chosen.method not in UNTRAINED:
         raise LogicMPError(f"--schedule does not apply to {chosen.method}", f"methods: {', '.join(UNTRAINED)}")
     settings |= {"schedule": chosen.schedule} if chosen.schedule else {}
-    settings |= {"is_plain": True} if chosen.plain else {}
+    settings |= {"is_plain": True, "scale": None} if chosen.plain else {}
     variant = " ".join(filter(None, [chosen.schedule and f"schedule={chosen.schedule}", chosen.plain and "plain"]))
     plans = [Result(*name.partition("/")[::2], chosen.method, seed, variant, settings=settings)
              for name in names for seed in range(chosen.seed, chosen.seed + n_seeds)]

@@ -20,7 +20,7 @@ from .training import Context, GivenUp
 
 
 def layer_for(world: World, context: Context, iterations: int) -> LogicMP:
-    """A layer that gives all soft rules the same weight.
+    """A layer that gives all soft rules the same weight, or none (`scale` None).
 
     A schedule in the settings has its own iterations and damping.
     """

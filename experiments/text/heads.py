@@ -138,15 +138,16 @@ class RuleHead(Head):
 
     Args:
         rules: "adj" or "adj+list".
-        adjacent, of_list: initial weights of the two kinds of rules.
+        adjacent, of_list: initial weights of the two kinds of rules; None for rules without weights.
         objective: "marginals" or "likelihood".
         iterations, final_iterations: number of iterations in training and in prediction.
         schedule: of the layer.
         options: for `LogicMP`.
     """
 
-    def __init__(self, rules: str, adjacent: float = 4.0, of_list: float = 0.3, objective: str = "likelihood",
-                 iterations: int = 5, final_iterations: int = 10, schedule: str = "paper", **options: Any):
+    def __init__(self, rules: str, adjacent: float | None = 4.0, of_list: float | None = 0.3,
+                 objective: str = "likelihood", iterations: int = 5, final_iterations: int = 10,
+                 schedule: str = "paper", **options: Any):
         super().__init__()
         theory = with_weights(load_rules(rules), adjacent, of_list)
         self.layer = LogicMP(theory, iterations, schedule=schedule, **options)

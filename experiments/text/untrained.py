@@ -21,8 +21,8 @@ from .methods import Context, train_method
 from .train import Data, evaluate
 
 SHOWN = {"f1": ("F1, %", 1, 2), "list_f1": ("F1 with lists, %", 1, 2), "invalid": ("invalid per 1,000", 1, 1)}
-# the weight of a rule that has none
-PLAIN = {"adjacent": 1.0, "of_list": 1.0}
+# rules without weights
+PLAIN = {"adjacent": None, "of_list": None}
 
 
 def plan_untrained(rules: str, schedule: str, seed: int, variant: str, plain: bool) -> Result:

@@ -90,9 +90,9 @@ def test_a_schedule_has_its_own_iterations_and_settings_may_be_ignored(
     stored = {r.variant: r for r in load_results(tmp_path)}
     assert set(stored) == {f"schedule={s}{plain}" for s in ("paper", "adaptive") for plain in ("", " plain")}
     assert stored["schedule=paper"].settings.items() >= chosen.items()
-    assert "scale" not in stored["schedule=paper plain"].settings
+    assert stored["schedule=paper plain"].settings == {"max_seconds": 600, "schedule": "paper", "scale": None}
     unary, evidence = world_tensors(split.world, torch.float64)
-    for variant, scale, bias in (("schedule=adaptive", 0.5, -1.0), ("schedule=adaptive plain", 1.0, -1.5)):
+    for variant, scale, bias in (("schedule=adaptive", 0.5, -1.0), ("schedule=adaptive plain", None, -1.5)):
         layer = layer_for(split.world, Context(settings={"scale": scale, "schedule": "adaptive"}), 30).double()
         assert layer.options.schedule == SCHEDULES["adaptive"]
         with torch.no_grad():
