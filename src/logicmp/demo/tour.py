@@ -74,7 +74,7 @@ def show_smokers() -> Iterator[str]:
 def show_blocks(output: Path) -> Iterator[str]:
     """Text about forms whose words are grouped into blocks, and the plan; the picture is written to `output`."""
     yield ("2. The words of a form belong to blocks. A model trained on twelve other forms judges each pair of\n"
-           "   words on its own, by position and text. The rule has no weight, and the layer has its default settings:\n")
+           "   words on its own, by position and text. The rule has no weight, the layer its default settings:\n")
     yield _indented(BLOCKS)
     layer, model = LogicMP(BLOCKS), train_model()
     # the first page, before and after
