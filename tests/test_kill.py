@@ -68,7 +68,9 @@ def save_in_turn() -> None:
 
 
 def train() -> None:
-    command("learn", "-i", "model.mln", "-t", "one.db", "-o", "learned.mln", "--checkpoint", "state")
+    # the prior bounds the weights, so that the last digits of the optimum are determined
+    command("learn", "-i", "model.mln", "-t", "one.db", "-o", "learned.mln", "--checkpoint", "state",
+            "--prior-std", "2", "--tolerance", "1e-6")
 
 
 def work(plan: Result) -> list[Result]:
@@ -166,9 +168,9 @@ def test_a_killed_training_resumes_and_ends_with_the_same_weights(tmp_path: Path
         (tmp_path / "learned.mln").write_text("old")
         while kill(start(tmp_path, train), rng.uniform(0, 1.5 * seconds)):
             done += 1
-            assert (tmp_path / "learned.mln").read_text() == "old" or weights() == pytest.approx(expected, abs=1e-3)
-        # with the same gradient within the tolerance, but not by the same steps
-        assert weights() == pytest.approx(expected, abs=1e-3)
+            assert (tmp_path / "learned.mln").read_text() == "old" or weights() == pytest.approx(expected, abs=1e-4)
+        # within the tolerance: a resumed run takes other steps
+        assert weights() == pytest.approx(expected, abs=1e-4)
     assert files(tmp_path) == {"model.mln", "one.db", "state", "learned.mln"}
 
 

@@ -80,6 +80,9 @@ def _expand(source: Source, folder: Path, grammar: str, open_files: tuple[Path, 
             statements.append(statement)
             continue
         path = folder / statement.path
+        if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+            # reading a device or a pipe may never end
+            raise RuleError(f"cannot include {str(path)!r}: it is not a regular file", statement.span)
         included = read_source(path, statement.span)
         resolved = path.resolve()
         if resolved in open_files:
