@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import CostError, LogicMPError
+from ..errors import LogicMPError
 from ..execute.dense import build_executor
 from ..execute.inputs import read_inputs, world_tensors
 from ..execute.mean_field import Correct, Iteration, Run, initial_weights, largest_change
@@ -121,7 +121,7 @@ class MeanField(Method):
         def progress(done: int, n: int) -> None:
             problem.progress("grounding", done, n)
             if limits.is_over():
-                raise CostError(f"the time limit of {limits.seconds} s was reached while grounding")
+                raise LogicMPError(f"the time limit of {limits.seconds} s was reached while grounding")
 
         if self.schedule is not None:
             why = "the schedule does not run until convergence"
