@@ -110,6 +110,12 @@ def test_the_notes_report_why_a_run_has_no_correction(options: dict[str, Any], w
     assert got.log_odds.tolist() == plain.log_odds.tolist()
 
 
+def test_a_time_limit_that_ends_while_grounding_leaves_plain_mean_field() -> None:
+    got = infer(SMOKERS, FACTS, "Smokes", method="mean-field", max_seconds=0)
+    assert got.notes == ["mean field without the TAP correction: the time limit of 0 s was reached while grounding",
+                         "mean field was stopped after 0 s and 0 iterations"]
+
+
 def test_evidence_against_a_hard_rule_is_answered_without_a_correction() -> None:
     got = infer("p = {A}\nS(p)\nT(p)\nS(x).\n1 T(x)", "!S(A)\n?T(A)", "T", method="mean-field", opened=["T"])
     assert got["T(A)"] == pytest.approx(1 / (1 + np.exp(-1)), abs=1e-6)

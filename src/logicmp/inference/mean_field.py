@@ -71,7 +71,12 @@ class MeanField(Method):
     trace: bool = False
     schedule: str | None = None
 
-    def solve(self, problem: Problem) -> Solution:
+    def solve(self, problem: Problem, network: Network | None = None) -> Solution:
+        """The log-odds of every unobserved atom and every queried formula.
+
+        Args:
+            network: the ground network of the theory's rules, for the correction, if it exists already.
+        """
         world = problem.world
         unary, evidence = world_tensors(world)
         if not unary:
@@ -81,7 +86,7 @@ class MeanField(Method):
         inputs = read_inputs(world.theory, unary, evidence, None)
         executor = build_executor(world.theory, inputs.sizes, tuple(inputs.observed), problem.semantics)
         run = Run(executor, inputs, initial_weights(world.theory, inputs.sizes, self.hard_weight, torch.float64))
-        correct, notes = self._correct(problem)
+        correct, notes = self._correct(problem, network)
         generator = torch.Generator().manual_seed(problem.seed)
         best: _Found | None = None
         n_runs = 0
@@ -107,18 +112,29 @@ class MeanField(Method):
         status = Status.TIME if is_cut_short and best.status is not Status.NONE else best.status
         return Solution(with_evidence(world, odds), status, formulas, elbo=best.elbo, notes=notes, trace=best.trace)
 
-    def _correct(self, problem: Problem) -> tuple[Correct | None, list[str]]:
+    def _correct(self, problem: Problem, network: Network | None) -> tuple[Correct | None, list[str]]:
         """The correction of each update, None for plain mean field, and a note if that was not asked for."""
         if self.correction == "none":
             return None, []
-        why = ("the schedule does not run until convergence" if self.schedule is not None else
-               "tolerance is 0" if self.tolerance == 0 else
-               "the paper's semantics has no ground network" if problem.semantics == "paper" else "")
-        if not why:
-            limit = min(problem.limits.groundings, MAX_CORRECTED)
+        limits = problem.limits
+
+        def progress(done: int, n: int) -> None:
+            problem.progress("grounding", done, n)
+            if limits.is_over():
+                raise LogicMPError(f"the time limit of {limits.seconds} s was reached while grounding")
+
+        if self.schedule is not None:
+            why = "the schedule does not run until convergence"
+        elif self.tolerance == 0:
+            why = "tolerance is 0"
+        elif problem.semantics == "paper":
+            why = "the paper's semantics has no ground network"
+        elif network is not None and network.n_features > MAX_CORRECTED:
+            why = f"the ground network has {network.n_features:,} features (limit {MAX_CORRECTED:,})"
+        else:
             try:
-                network = build_network(problem.world, problem.world.theory.rules, problem.semantics, limit,
-                                        lambda done, n: problem.progress("grounding", done, n))
+                network = network or build_network(problem.world, problem.world.theory.rules, problem.semantics,
+                                                   min(limits.groundings, MAX_CORRECTED), progress)
                 return _Correction(network, self.hard_weight), []
             except LogicMPError as error:
                 why = error.message
