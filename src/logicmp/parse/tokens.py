@@ -64,7 +64,8 @@ LABEL = r"[^\W\d][\w']*(?:-[\w']+)*"
 QUESTIONED = r"\?[^\W\d][\w']*"
 STRING = r'"(?:[^"\\\n]|\\.)*"'
 
-_STRING_OR_COMMENT = r'"(?:[^"\\\n]|\\[^\n])*"|//[^\n]*|/\*(?:.*?\*/|(?P<unclosed>.*))'
+# a string that is never closed ends with its line, or each of its quotes would be tried as the start of another
+_STRING_OR_COMMENT = r'"(?:[^"\\\n]|\\[^\n])*(?:"|(?P<open>))|//[^\n]*|/\*(?:.*?\*/|(?P<unclosed>.*))'
 _OUTSIDE = re.compile(_STRING_OR_COMMENT, re.DOTALL)
 # brackets closed on their line with nothing of interest in them are skipped at once
 _JOINED = re.compile(rf'{_STRING_OR_COMMENT}|(?:\([^\n"/()\[\]]*\)[^\n"/()\[\]]*)+|[()\[\]\n]', re.DOTALL)
@@ -176,7 +177,7 @@ def check_readable(source: Source) -> None:
 
 def _outside(text: str) -> str:
     """The same text, character for character, with spaces for strings and comments."""
-    return _OUTSIDE.sub(lambda found: found[0] if found["unclosed"] is not None else " " * len(found[0]), text)
+    return _OUTSIDE.sub(lambda found: found[0] if found.lastgroup else " " * len(found[0]), text)
 
 
 def join_lines(text: str) -> str:
