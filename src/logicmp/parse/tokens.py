@@ -247,6 +247,11 @@ _BINARY: dict[type, Callable[[Any, Any], float]] = {
 # a number that `float` reads as arithmetic would: no leading zeros, no overflow
 _PLAIN_WEIGHT = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,15})(?:\.[0-9]*)?")
 
+_REASONS: dict[type[Exception], str] = {
+    SyntaxError: "it is not arithmetic", TypeError: "it is not arithmetic", OverflowError: "math range error",
+    ZeroDivisionError: "float division by zero", ValueError: "math domain error",
+}
+
 
 def evaluate_weight(text: str, span: Span) -> float:
     """The value of a weight: a number or, as pracmln writes it, arithmetic with `log`, `logx`, `exp`, `sqrt`, `pi`.
@@ -261,7 +266,8 @@ def evaluate_weight(text: str, span: Span) -> float:
     try:
         value = float(_value(ast.parse(text, mode="eval").body))
     except (SyntaxError, ValueError, ArithmeticError, TypeError, RecursionError, MemoryError) as cause:
-        reason = "it is not arithmetic" if isinstance(cause, (SyntaxError, TypeError)) else str(cause)
+        # words of our own, because Python's differ between its versions
+        reason = next((words for kind, words in _REASONS.items() if isinstance(cause, kind)), str(cause))
         raise RuleError(f"the weight {text!r} has no value: {reason}", span,
                         "write a number, or arithmetic without spaces such as log(0.9/0.1)") from None
     if not math.isfinite(value):
