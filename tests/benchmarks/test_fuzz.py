@@ -26,7 +26,7 @@ def test_no_input_fails(stage: str, count: int, tmp_path: Path) -> None:
     assert lines[-1].startswith(f"{stage}: inputs 0 to ")
     # some are accepted, some rejected: the inputs are neither all valid nor all broken
     accepted, rejected = (int(n) for n in re.findall(r"(\d+) (?:accepted|rejected)", lines[-1]))
-    assert accepted > 5 and rejected > 5
+    assert accepted > 2 and rejected > 2
 
 
 @pytest.mark.parametrize("stage", list(fuzz.STAGES))

@@ -26,7 +26,7 @@ def is_clause(formula: Formula, negate: bool = False) -> bool:
     if isinstance(formula, Implies):
         return not negate and is_clause(formula.premise, True) and is_clause(formula.conclusion)
     # an EXIST is not split
-    return isinstance(formula, (Atom, Equal)) or isinstance(formula, Forall if negate else Exists)
+    return isinstance(formula, (Atom, Equal, Forall if negate else Exists))
 
 
 def to_clauses(rule: Rule, max_clauses: int) -> list[Clause]:
