@@ -173,17 +173,22 @@ def clusters(n: int, k: int, noise: float, scale: float, rng: np.random.Generato
     return _clusters(truth, scale * (logits + logits.T) / 2)
 
 
+def draw_points(n: int, k: int, spread: float, rng: np.random.Generator, d: int = 8) -> tuple[Array, Array]:
+    """Labels [n] of k clusters, and points [n, d] around the Gaussian centres of their clusters."""
+    labels = rng.integers(k, size=n)
+    return labels, rng.normal(size=(k, d))[labels] + spread * rng.normal(size=(n, d))
+
+
 def correlated_clusters(n: int, k: int, spread: float, rng: np.random.Generator) -> Problem:
     """Elements are points around the centre of their cluster; logits are the log-odds of a pair given its distance.
 
     Calibrated for each pair, but a point far from its centre is wrong in all its pairs. Chosen here: Gaussian centres
     of variance 1 in 8 dimensions, and the spreads.
     """
-    labels, d = rng.integers(k, size=n), 8
-    points = rng.normal(size=(k, d))[labels] + spread * rng.normal(size=(n, d))
+    labels, points = draw_points(n, k, spread, rng)
     distance = ((points[:, None] - points) ** 2).sum(-1)
     near, far = spread**2, 1 + spread**2
-    logits = d / 2 * np.log(far / near) - distance / 4 * (1 / near - 1 / far) - np.log(k - 1)
+    logits = points.shape[1] / 2 * np.log(far / near) - distance / 4 * (1 / near - 1 / far) - np.log(k - 1)
     return _clusters(labels[:, None] == labels, logits)
 
 

@@ -162,6 +162,16 @@ def test_adaptive_finds_planted_clusters_that_the_paper_loses() -> None:
     assert f1(adaptive) > f1(logits) + 0.2
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_large_matrix_in_half_precision_ends_as_in_single(dtype: torch.dtype) -> None:
+    logits = 2 * torch.randn(40, 40, generator=torch.Generator().manual_seed(0))
+    layer = LogicMP("C(a,b) ^ C(b,c) => C(a,c)")
+    with torch.no_grad():
+        whole, half = layer(logits), layer(logits.to(dtype))
+    assert half.dtype == dtype
+    assert ((whole > 0) == (half > 0)).float().mean() > 0.97
+
+
 def test_categorical_and_symmetric_predicates_run_under_every_schedule() -> None:
     theory = parse_theory("label(token) in {O, B, I}\nsymmetric Same(token, token)\n"
                           "2 label(i) in {O} => label(i+1) in {O, B}\n1 Same(i,j) ^ label(i) in {B} => label(j) in {B}")
@@ -180,7 +190,7 @@ def test_a_schedule_survives_saving(tmp_path: Path) -> None:
 
 def test_an_adaptive_layer_compiles_to_one_graph() -> None:
     torch._dynamo.reset()
-    layer = LogicMP(TRANSITIVITY, schedule="adaptive", iterations=4)
+    layer = LogicMP(TRANSITIVITY, schedule="adaptive", iterations=3)
     logits = torch.randn(2, 5, 5)
     compiled = torch.compile(layer, backend="aot_eager", fullgraph=True)
     torch.testing.assert_close(compiled(logits), layer(logits), rtol=1e-5, atol=1e-5)
@@ -188,7 +198,10 @@ def test_an_adaptive_layer_compiles_to_one_graph() -> None:
 
 @pytest.mark.parametrize("options, message", [
     ({"iterations": -1}, "iterations must be a whole number and at least 0, got -1"),
-    ({"gradients": 1.5}, "gradients must be a whole number and at least 0, got 1.5"),
+    ({"gradients": 1.5}, "gradients is 1.5; expected a whole number or None"),
+    ({"push": (1.0,)}, "push has 1 entries; expected 2"),
+    ({"push": "strong"}, "push is 'strong'; expected a tuple or None"),
+    ({"damping": "0.5"}, "damping is '0.5'; expected a number"),
     ({"damping": 1}, "damping must be at least 0 and below 1, got 1"),
     ({"temperature": 0}, "temperature must be above 0 and finite, got 0"),
     ({"factor": -2}, "factor must be at least 0 and finite, got -2"),
@@ -240,7 +253,7 @@ def test_a_run_does_not_stop_while_pushes_still_grow(schedule: str) -> None:
 
 
 def test_an_adaptive_layer_can_be_exported_with_open_sizes() -> None:
-    layer, n = LogicMP(TRANSITIVITY).eval(), torch.export.Dim("n")
+    layer, n = LogicMP(TRANSITIVITY, iterations=3).eval(), torch.export.Dim("n")
     exported = torch.export.export(layer, (torch.randn(2, 6, 6),), dynamic_shapes=({1: n, 2: n},))
     logits = torch.randn(2, 9, 9)
     torch.testing.assert_close(exported.module()(logits), layer(logits), rtol=1e-4, atol=1e-4)

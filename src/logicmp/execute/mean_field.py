@@ -17,12 +17,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..errors import LogicMPError
+from ..errors import LogicMPError, RuleError
 from ..parse.theory import Theory
-from .inputs import Inputs
+from .inputs import Inputs, check_finite
 from .marginals import (
     as_given,
     from_their_mean,
+    is_latent,
     marginals,
     n_latent,
     n_values,
@@ -64,6 +65,11 @@ def initial_weights(theory: Theory, sizes: Mapping[str, int], hard_weight: float
             raise LogicMPError(f"the rule '{rule}' has one weight per constant, but its constants are not declared",
                                "declare them in the theory, or pass sizes")
         value = hard_weight if rule.is_hard else 1.0 if rule.weight is None else rule.weight
+        most = min(MAX_WEIGHT, torch.finfo(dtype or torch.get_default_dtype()).max)
+        if not abs(value) <= most:
+            raise RuleError(f"the weight {value:g} is too large: mean field adds weights up (limit {most:g} in "
+                            f"{dtype or torch.get_default_dtype()})", rule.span,
+                            "remove the weight and end the rule with a full stop to make it hard")
         weights.append(torch.full(shape, float(value), dtype=dtype))
     return weights
 
@@ -78,8 +84,12 @@ LIFT = 40.0
 # worth; and what an estimate is multiplied by, because the marginals that send messages are noisy themselves
 UNINFORMED, STRENGTHS, ATTENUATION = 2.0, (0.05, 5.0), 1.5
 
+# a larger weight, added up over groundings, is no number in float32; beyond 20 a rule is as good as hard
+MAX_WEIGHT = 1e9
 # called after every iteration; the run ends when it returns True
 Watch = Callable[[Iteration], bool | None]
+# from the marginals of an iteration, what to add to the next logits
+Correct = Callable[[Mapping[str, Tensor]], Mapping[str, Tensor]]
 
 
 class Strength(NamedTuple):
@@ -105,13 +115,17 @@ class Run:
         self.inputs = inputs
         call = Call([self._as_call_weight(w, f) for f, w in enumerate(weights)], inputs.sizes, inputs.like,
                     inputs.masks, inputs.observed)
-        self.call = _average(call, executor) if reduce == "mean" else call
+        self._reduce = reduce
+        self.call = self._reduced(call)
         # unary potentials as they enter Eq. 2, one per variable
         self.base = self._one_per_variable(inputs.unary)
         # values that depend only on evidence and weights, with the call they belong to
         self._constants: tuple[Call, Values] | None = None
         # tensors that must not change in place before the backward pass
         self._sources = [*self.base.values(), *inputs.evidence.values(), *inputs.masks.values(), *weights]
+
+    def _reduced(self, call: Call) -> Call:
+        return _average(call, self.executor) if self._reduce == "mean" else call
 
     def _as_call_weight(self, weight: Tensor, f: int) -> Tensor:
         weight = weight.to(self.inputs.like.dtype)
@@ -123,19 +137,21 @@ class Run:
     # the loop
 
     def iterate(self, schedule: Schedule, start: Mapping[str, Tensor] | None = None,
-                watch: Watch | None = None) -> dict[str, Tensor]:
+                watch: Watch | None = None, correct: Correct | None = None) -> dict[str, Tensor]:
         """Update all marginals at once, `schedule.iterations` times; Algorithm 1 under the schedule "paper".
 
         Args:
             start: logits to start from instead of the unary potentials, with one batch dimension.
             watch: called with every iteration, the last one included; the run ends when it returns True.
+            correct: called with the marginals of every iteration; its result is added to the new logits, without
+                gradient.
         """
         logits = self.base if start is None else self._one_per_variable(start)
         temperature: Tensor | float = schedule.temperature
         strength: Strength | None = None
         zeros = {} if schedule.is_plain else {name: torch.zeros_like(x) for name, x in self.base.items()}
         q: dict[str, Tensor] = {}
-        recompute = self._recompute(schedule, start)
+        recompute = self._recompute(schedule, start) if correct is None else None
         replay: Replay | None = None
         with contextlib.nullcontext() if recompute is None else recompute.hooks():
             for number in range(schedule.iterations):
@@ -162,6 +178,9 @@ class Run:
                         scale = self._scale(schedule, number, size, strength, old, messages)
                         logits = {name: torch.addcmul(self.base[name], x, _per_item(scale, x))
                                   for name, x in messages.items()}
+                    if correct is not None:
+                        more = correct(q)
+                        logits = {name: x + more[name] for name, x in logits.items()}
                     logits = {name: torch.lerp(x, old[name], schedule.damping) if schedule.damping else x
                               for name, x in logits.items()}
                     if not schedule.carries_gradients(number):
@@ -174,7 +193,16 @@ class Run:
             recompute.finish()
             # nothing starts from the last update: the backward pass may release it
             replay.take_updates()
+        for name, x in logits.items():
+            self._check_overflow(x, f"the logits of {name}")
         return logits
+
+    def _check_overflow(self, tensor: Tensor, what: str) -> None:
+        """Raise if values grew beyond the dtype; not on an accelerator that it would hold up, unless in float16."""
+        if tensor.device.type == "cpu" or tensor.dtype == torch.float16:
+            check_finite(tensor, f"{what} are NaN or infinite after mean field in {tensor.dtype}",
+                         "check that the weights of the rules are finite and small; in torch.float16 use "
+                         "torch.bfloat16 or torch.float32, or reduce=\"mean\"")
 
     def _subtract(self, base: Mapping[str, Tensor], q: Mapping[str, Tensor], factor: float,
                   replay: Replay | None) -> dict[str, Tensor]:
@@ -187,10 +215,11 @@ class Run:
 
     def size(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """The root mean square over the unobserved atoms of each item that exist, [batch]; without gradient."""
-        total = count = self.inputs.like.new_zeros(self.inputs.like.shape[0])
+        total = count = _for_sums(self.inputs.like.new_zeros(self.inputs.like.shape[0]))
         for name, tensor in tensors.items():
             predicate = self.theory.predicate[name]
-            total = total + per_item(from_their_mean(self.inputs, predicate, tensor.detach()).square())
+            tensor = _for_sums(tensor)
+            total = total + per_item(from_their_mean(self.inputs, predicate, tensor).square())
             count = count + n_latent(self.inputs, predicate, tensor)
         return (total / count.clamp_min(1)).sqrt()
 
@@ -204,7 +233,7 @@ class Run:
         return temperature ** (differences / INFORMATIVE).clamp_max(1.0)
 
     def _deviation(self, name: str, tensor: Tensor) -> Tensor:
-        return from_their_mean(self.inputs, self.theory.predicate[name], tensor.detach(), over_atoms=True)
+        return from_their_mean(self.inputs, self.theory.predicate[name], _for_sums(tensor), over_atoms=True)
 
     def support(self, q: Mapping[str, Tensor], messages: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         """The factor that makes messages at the marginals of the logits worth what they say, and its precision.
@@ -213,7 +242,7 @@ class Run:
         times a factor are log-odds, their covariance with the logits is the factor times their variance times the
         covariance of logits and marginals. Both returned tensors are [batch]; the precision is 1 / variance.
         """
-        total = precision = self.inputs.like.new_zeros(self.inputs.like.shape[0])
+        total = precision = _for_sums(self.inputs.like.new_zeros(self.inputs.like.shape[0]))
         for name, message in messages.items():
             predicate = self.theory.predicate[name]
             u, x, p = (self._deviation(name, tensor) for tensor in (self.base[name], message, q[name]))
@@ -227,6 +256,18 @@ class Run:
             precision = precision + n * var * label.square() / noise.clamp_min(TINY)
         return total / precision.clamp_min(TINY), precision
 
+    def correlation(self, messages: Mapping[str, Tensor]) -> tuple[float, float]:
+        """The correlation of messages with the logits of the atoms that receive them, and its standard error.
+
+        For messages at the marginals of the logits. Near 0, a rule does not predict an atom from the others.
+        """
+        cov = var = noise = n = torch.zeros((), dtype=torch.float64)
+        for name, message in messages.items():
+            u, x = (self._deviation(name, tensor).double() for tensor in (self.base[name], message))
+            cov, var, noise = cov + (u * x).sum(), var + (x * x).sum(), noise + (u * u).sum()
+            n = n + n_latent(self.inputs, self.theory.predicate[name], u).sum()
+        return float(cov / (var * noise).sqrt().clamp_min(TINY)), float(n.clamp_min(1) ** -0.5)
+
     def _strength(self, schedule: Schedule, q: Mapping[str, Tensor], size: Tensor) -> Strength:
         """How much of the limit counts in each item, and what all weights are multiplied by."""
         if schedule.push is None:
@@ -236,7 +277,7 @@ class Run:
         factor = torch.ones_like(size)
         has_no_weights = all(rule.weight is None and not rule.is_hard for rule in self.theory.rules)
         if schedule.calibrate and has_no_weights and (is_tracing() or bool(sparse.any())):
-            call = replace(self.call, weights=[torch.ones_like(w) for w in self.call.weights])
+            call = self._reduced(replace(self.call, weights=[torch.ones_like(w) for w in self.call.weights]))
             zeros = {name: torch.zeros_like(x) for name, x in self.base.items()}
             with torch.no_grad():
                 messages = self.executor.subtract_messages(zeros, q, call, self.executor.constants(call), None)
@@ -264,8 +305,9 @@ class Run:
         The second is their deviation by their mean, at most 1: where all messages push one way, changed decisions are
         the beginning of a collapse.
         """
-        changed = count = mean = differing = self.inputs.like.new_zeros(self.inputs.like.shape[0])
+        changed = count = mean = differing = _for_sums(self.inputs.like.new_zeros(self.inputs.like.shape[0]))
         for name, x in messages.items():
+            x = _for_sums(x)
             predicate = self.theory.predicate[name]
             if not predicate.is_categorical:
                 n = n_latent(self.inputs, predicate, x)
@@ -273,7 +315,7 @@ class Run:
                 changed = changed + per_item(from_their_mean(self.inputs, predicate, sides))
                 count = count + n
                 deviation = per_item(self._deviation(name, x).square())
-                all_of_it = per_item(from_their_mean(self.inputs, predicate, x.detach()).square())
+                all_of_it = per_item(from_their_mean(self.inputs, predicate, x).square())
                 mean, differing = mean + (all_of_it - deviation), differing + deviation
         ratio = (differing / mean.clamp_min(TINY)).sqrt().clamp_max(1.0)
         return changed / count.clamp_min(1) * ratio
@@ -286,8 +328,9 @@ class Run:
             q = self.marginals(logits)
         batch, ones = self.inputs.batch, self.call.like.new_ones(self.call.like.shape[0])
         return Iteration(number, q, logits, lambda: self.elbo(q).reshape(batch), lambda: self.counts(q).reshape(shape),
-                         lambda: (ones * temperature).reshape(batch),
-                         lambda: self.size({name: x - self.base[name] for name, x in logits.items()}).reshape(batch))
+                         lambda: (ones * temperature).reshape(batch).to(ones.dtype),
+                         lambda: self.size({name: x - self.base[name] for name, x in logits.items()}
+                                           ).reshape(batch).to(ones.dtype))
 
     def _scaled(self, factor: float) -> Call:
         return self.call if factor == 1 else replace(self.call, weights=[w * factor for w in self.call.weights])
@@ -306,6 +349,21 @@ class Run:
             logits = subtract(logits, total, weight)
         return marginals(self.inputs, self.theory.predicate[name], logits)
 
+    def collapsed(self, logits: Mapping[str, Tensor]) -> list[str]:
+        """Predicates of which an item kept at most a tenth of its decisions on one side, of three and 5% or more."""
+        found = []
+        for name, x in logits.items():
+            predicate = self.theory.predicate[name]
+            latent = is_latent(self.inputs, predicate, x).unsqueeze(-1).flatten(1)
+            base, now = (tensor.detach().unsqueeze(-1).flatten(1) for tensor in (self.base[name], x))
+            lost = False
+            for before, after in (((base > 0) & latent, now > 0), ((base < 0) & latent, now < 0)):
+                n, left = before.sum(1), (after & latent).sum(1)
+                lost |= bool(((n >= 3) & (n >= 0.05 * latent.sum(1)) & (left <= 0.1 * n)).any())
+            if lost and not predicate.is_categorical:
+                found.append(name)
+        return found
+
     # at given marginals
 
     def marginals(self, logits: Mapping[str, Tensor] | None = None,
@@ -322,7 +380,9 @@ class Run:
 
     def counts(self, q: Mapping[str, Tensor], weighted: bool = False) -> Tensor:
         """The expected violations of each rule, [batch, rules]; weighted, times the rule's weight."""
-        return self.executor.counts(q, self.call, weighted)
+        found = self.executor.counts(q, self.call, weighted)
+        self._check_overflow(found, "expected violations")
+        return found
 
     def elbo(self, q: Mapping[str, Tensor]) -> Tensor:
         """The lower bound of log Z at these marginals, [batch]."""
@@ -344,8 +404,13 @@ class Run:
 
 
 def _per_item(x: Tensor, like: Tensor) -> Tensor:
-    """One number per item, [batch, 1, ...], as many dimensions as `like` has."""
-    return x.reshape(-1, *[1] * (like.dim() - 1))
+    """One number per item, [batch, 1, ...], as many dimensions as `like` has, and of its dtype."""
+    return x.reshape(-1, *[1] * (like.dim() - 1)).to(like.dtype)
+
+
+def _for_sums(x: Tensor) -> Tensor:
+    """Without gradient, and of at least 32 bits: the squares of a large matrix do not fit into float16."""
+    return x.detach().to(torch.promote_types(x.dtype, torch.float32))
 
 
 def largest_change(before: Mapping[str, Tensor], q: Mapping[str, Tensor]) -> float:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields, replace
 
+from ..arguments import check_argument, check_fields
 from ..errors import LogicMPError, closest
 
 # the share of the iterations after which the push has its full size
@@ -59,9 +60,12 @@ class Schedule:
     tolerance: float = 0.0
 
     def __post_init__(self) -> None:
+        if isinstance(self.push, list):
+            # as it was read from a file
+            object.__setattr__(self, "push", tuple(self.push))
+        check_fields(self)
         for name, number in (("iterations", self.iterations), ("gradients", self.gradients)):
-            is_whole = isinstance(number, int) and not isinstance(number, bool) and number >= 0
-            if not is_whole and not (name == "gradients" and number is None):
+            if number is not None and number < 0:
                 raise LogicMPError(f"{name} must be a whole number and at least 0, got {number!r}")
         for name, value, is_right, expected in (
                 ("damping", self.damping, 0 <= self.damping < 1, "at least 0 and below 1"),
@@ -73,10 +77,7 @@ class Schedule:
                 ("tolerance", self.tolerance, 0 <= self.tolerance < math.inf, "at least 0 and finite")):
             if not is_right:
                 raise LogicMPError(f"{name} must be {expected}, got {value:g}")
-        if self.push is not None:
-            # a list where it was read from a file
-            object.__setattr__(self, "push", tuple(self.push))
-        if self.push is not None and not (len(self.push) == 2 and all(0 < x < math.inf for x in self.push)):
+        if self.push is not None and not all(0 < x < math.inf for x in self.push):
             raise LogicMPError(f"push must be two numbers above 0, got {self.push!r}", "for example push=(0.2, 3)")
         if self.push is None and (self.lift is not None or self.calibrate):
             raise LogicMPError("lift and calibrate need push", "for example push=(0.2, 3)")
@@ -142,6 +143,7 @@ def make_schedule(schedule: str | Schedule, iterations: int | None = None, dampi
     >>> make_schedule("paper", iterations=20).iterations
     20
     """
+    check_argument("schedule", schedule, Schedule | str)
     if isinstance(schedule, str):
         if schedule not in SCHEDULES:
             raise LogicMPError(f"unknown schedule {schedule!r}", closest(schedule, list(SCHEDULES), "schedule"))
