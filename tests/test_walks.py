@@ -87,7 +87,8 @@ def test_a_rule_from_text_to_gradient() -> None:
         "execute/marginals.py"]
     assert len(found.files) <= 18
     assert found.turns.count("layer.py") <= 4
-    assert found.n_room_changes <= 9
+    # two of them for the check of the first calls whether everything ended on one side
+    assert found.n_room_changes <= 11
 
 
 def test_a_query_from_files_to_answers() -> None:
