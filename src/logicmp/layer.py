@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -28,6 +29,7 @@ from .execute.explain import Push, Report, build_report, find_atom, push_of_each
 from .execute.inputs import FLOATS, Evidence, Logits, Mask, read_inputs
 from .execute.mean_field import Iteration, Run, Watch, initial_weights
 from .execute.schedule import SCHEDULES, Schedule, make_schedule
+from .execute.state import is_tracing
 from .files import load_tensors, save_tensors
 from .normalize.build import SEMANTICS, normalize_theory
 from .parse.load import parse_theory
@@ -39,6 +41,8 @@ MAX_PLANS = 256
 # layers by number: torch.compile passes numbers, not layers, to the function that plans while it traces
 _LAYERS: WeakValueDictionary[int, LogicMP] = WeakValueDictionary()
 _numbers = itertools.count()
+# so many first calls of a layer are checked for a collapse
+CHECKED_CALLS = 10
 # the sizes of the call that torch.compile traces: numbers, or symbols where one graph serves every size
 _traced_sizes: dict[str, int | torch.SymInt] = {}
 
@@ -66,7 +70,7 @@ class Trace:
 class Options:
     """Everything a layer is made from besides its rules; saved with it."""
 
-    schedule: Schedule = SCHEDULES["paper"]
+    schedule: Schedule = SCHEDULES["adaptive"]
     learn_weights: bool = True
     semantics: str = "exact"
     reduce: str = "sum"
@@ -94,8 +98,8 @@ class LogicMP(nn.Module):
 
     Args:
         theory: rules as text, or a `Theory`. One line without declarations is enough.
-        iterations: mean-field updates per call, at least 0; by default those of the schedule (5 for "paper",
-            15 for "adaptive").
+        iterations: mean-field updates per call, at least 0; by default those of the schedule (15 for
+            "adaptive", 5 for "paper").
         damping: share of the previous log-odds kept in each update, 0 to below 1; by default that of the schedule.
         tolerance: stop early when no marginal changes by more than this; 0 runs all iterations.
         learn_weights: whether the weights of soft rules are trained.
@@ -108,8 +112,8 @@ class LogicMP(nn.Module):
             made, and a rule that costs too much fails there.
         max_elements: largest tensor that a plan may create; larger ones are sliced, or the rule is rejected.
         dtype: of the weights; torch's default dtype by default.
-        schedule: "paper" (Algorithm 1), "adaptive" (weak pushes first: finds clusters and matchings that "paper"
-            loses), "cold", or a `Schedule` of your own.
+        schedule: "adaptive" (weak pushes first, and rules without weights as strong as the logits support), "paper"
+            (Algorithm 1), "cold", or a `Schedule` of your own.
     """
 
     @checked
@@ -118,13 +122,15 @@ class LogicMP(nn.Module):
                  learn_weights: bool = True, semantics: str = "exact", reduce: str = "sum",
                  hard_weight: FinitePositive = 10.0, positive_weights: bool = False, sizes: Sizes | None = None,
                  max_elements: AtLeastOne = MAX_ELEMENTS, dtype: Float | None = None,
-                 schedule: str | Schedule = "paper"):
+                 schedule: str | Schedule = "adaptive"):
         super().__init__()
         self.options = Options(make_schedule(schedule, iterations, damping, tolerance), learn_weights, semantics,
                                reduce, hard_weight, positive_weights,
                                {name: int(size) for name, size in (sizes or {}).items()}, max_elements)
         # by sizes and observed predicates; a plan serves all sizes near its own, unless it depends on them
         self._executors: dict[Any, DenseExecutor] = {}
+        # calls of `forward` so far that were checked for a collapse, and rules whose weight was said to be useless
+        self._calls, self._told = 0, set[int]()
         # by observed predicates, plans for graphs that serve every size; never replaced, because graphs depend on them
         self._open: dict[tuple[str, ...], DenseExecutor] = {}
         self._register()
@@ -216,10 +222,38 @@ class LogicMP(nn.Module):
         """
         run = self._run(unary, evidence, mask)
         logits = run.iterate(self.options.schedule)
+        if self._calls < CHECKED_CALLS and not is_tracing():
+            self._calls += 1
+            self._warn_of_collapse(run, logits)
         if isinstance(unary, Tensor):
             # the predicate that was given comes first
             return run.output(logits, next(iter(run.inputs.unary)), unary.shape)
         return {name: run.output(logits, name, tensor.shape) for name, tensor in unary.items()}
+
+    def _warn_of_collapse(self, run: Run, logits: Mapping[str, Tensor]) -> None:
+        with torch.no_grad():
+            names = run.collapsed(logits)
+        if names:
+            # one warning is enough
+            self._calls = CHECKED_CALLS
+            warnings.warn(f"the rules pushed all atoms of {', '.join(names)} to one side; layer.report(logits) says "
+                          f"more, and schedule='adaptive' or smaller weights may help", stacklevel=4)
+
+    def train(self, mode: bool = True) -> LogicMP:
+        """Switch to training or, with `mode=False`, to evaluation; a weight that training drove to 0 or below is said.
+
+        Args:
+            mode: whether the layer will be trained.
+        """
+        if self.training and not mode:
+            for f, (rule, weight) in enumerate(zip(self.theory.rules, self.weights, strict=True)):
+                start = 1.0 if rule.weight is None else rule.weight
+                if start > 0 and not rule.is_hard and bool((weight.detach() <= 0).any()) and f not in self._told:
+                    self._told.add(f)
+                    warnings.warn(f"training drove the weight of '{rule}' to {float(weight.detach().min()):.2g}: it "
+                                  "does not help this model; remove it, or set positive_weights=True", stacklevel=2)
+        super().train(mode)
+        return self
 
     @overload
     def __call__(self, unary: Tensor, evidence: Evidence | None = None, mask: Mask | None = None) -> Tensor: ...

@@ -113,7 +113,7 @@ def decode(theory: Theory | str, logits: Tensor | Mapping[str, Tensor], evidence
         todo = [k for k, done in enumerate(optimal) if not done or method == "clustering"]
         for k in todo:
             if method == "clustering":
-                answer, optimal[k] = _cluster(constraints, items[k], limits)
+                answer, optimal[k] = _cluster(layer, items[k], limits)
             else:
                 answer, optimal[k] = _solve(constraints, items[k], method, limits)
             # keep observed predicates for the count
@@ -177,9 +177,9 @@ def _solve(theory: Theory, item: Inputs, method: str, limits: Limits) -> tuple[V
     return write_values(network, item, torch.from_numpy(values).long()[None]), is_proven
 
 
-def _cluster(theory: Theory, item: Inputs, limits: Limits) -> tuple[Values, bool]:
-    """The best equivalence relation, and whether it is proven."""
-    predicate = _relation(theory, item)
+def _cluster(layer: LogicMP, item: Inputs, limits: Limits) -> tuple[Values, bool]:
+    """The best equivalence relation, and whether it is proven; the layer's answer is one of the starts."""
+    predicate = _relation(layer.theory, item)
     odds = item.unary[predicate.name][0].double()
     weights = (odds + odds.mT).cpu().numpy()
     evidence = item.evidence.get(predicate.name)
@@ -187,7 +187,14 @@ def _cluster(theory: Theory, item: Inputs, limits: Limits) -> tuple[Values, bool
         # larger than the sum of all weights
         certain = (2 * evidence[0].double() - 1).nan_to_num().cpu().numpy() * (1 + np.abs(weights).sum())
         weights = weights + certain + certain.T
-    labels, is_best = best_clusters(weights, limits.left() or 0.0)
+    try:
+        with torch.no_grad():
+            found = layer.run({predicate.name: torch.from_numpy(weights / 2)[None]}, item.observed)
+        near = found[predicate.name][0] > 0
+    except CostError:
+        # the rules cost too much for the layer: one start less
+        near = None
+    labels, is_best = best_clusters(weights, limits.left() or 0.0, near=None if near is None else near.numpy())
     together = torch.from_numpy(labels[:, None] == labels)
     if evidence is not None and bool((~evidence[0].isnan() & (evidence[0] != together)).any()):
         raise LogicMPError(f"no equivalence relation was found that agrees with the evidence of {predicate.name}",

@@ -187,19 +187,20 @@ def _name(theory: Theory, type_name: str, index: int) -> str:
 
 # a change of a marginal in the last iteration below this is convergence
 CONVERGED = 0.01
-# a predicate collapses when this share or less of the decisions on one side is left
-COLLAPSED = 0.1
 
 
 @dataclass(frozen=True)
 class RuleReport:
-    """One rule: its expected violations before and after the run, and the size of its push at the end."""
+    """One rule: its expected violations before and after the run, the size of its push at the end, and its support."""
 
     rule: str
     before: float
     after: float
     # root mean square over the unobserved atoms
     push: float
+    # correlation of its first messages with the logits of the atoms that receive them, and the standard error
+    support: float
+    error: float
 
 
 @dataclass(frozen=True)
@@ -213,13 +214,13 @@ class Report:
     change: float
     # by predicate, the share of decisions (log-odds above or below 0) that changed sides
     moved: Mapping[str, float]
-    # predicates that lost 90% or more of the decisions on one side
+    # predicates of which an item lost nine tenths or more of the decisions on one side
     collapsed: tuple[str, ...]
     advice: tuple[str, ...]
 
     def __str__(self) -> str:
-        lines = [f"{'violations before':>18}{'after':>12}{'push':>9}   rule"]
-        lines += [f"{r.before:18.6g}{r.after:12.6g}{r.push:9.3g}   {r.rule}" for r in self.rules]
+        lines = [f"{'violations before':>18}{'after':>12}{'push':>9}{'support':>9}   rule"]
+        lines += [f"{r.before:18.6g}{r.after:12.6g}{r.push:9.3g}{r.support:9.2f}   {r.rule}" for r in self.rules]
         lines.append(f"{self.status}: a marginal changed by {self.change:.2g} in the last iteration")
         lines += [f"{name}: {share:.1%} of the decisions changed" for name, share in self.moved.items()]
         return "\n".join([*lines, *(f"advice: {text}" for text in self.advice)])
@@ -235,22 +236,21 @@ def build_report(run: Run, schedule: Schedule) -> Report:
     for f, rule in enumerate(run.theory.rules):
         call = replace(run.call, weights=[w if k == f else torch.zeros_like(w) for k, w in enumerate(run.call.weights)])
         zeros = {name: torch.zeros_like(x) for name, x in q.items()}
-        push = run.size(run.executor.subtract_messages(zeros, q, call, run.executor.constants(call))).mean()
-        rules.append(RuleReport(str(rule), float(before[f]), float(after[f]), float(push)))
+        first, last = (run.executor.subtract_messages(zeros, at, call, run.executor.constants(call))
+                       for at in (run.marginals(), q))
+        rules.append(RuleReport(str(rule), float(before[f]), float(after[f]), float(run.size(last).mean()),
+                                *run.correlation(first)))
     steps = [{name: later.marginals[name] - earlier.marginals[name] for name in later.marginals}
              for earlier, later in itertools.pairwise(seen[-3:])]
     change = largest_change(seen[-2].marginals, seen[-1].marginals) if len(seen) > 1 else 0.0
     turns = len(steps) == 2 and sum(float((steps[0][name] * steps[1][name]).sum()) for name in steps[0]) < 0
     status = "converged" if change < CONVERGED else "oscillating" if turns else "changing"
-    moved, collapsed = {}, []
+    moved = {}
     for name, x in logits.items():
         latent = is_latent(run.inputs, run.theory.predicate[name], x)
-        one, other = (run.base[name] > 0)[latent], (x > 0)[latent]
-        moved[name] = float((one != other).float().mean()) if len(one) else 0.0
-        kept = [float((other == side).sum() / (one == side).sum().clamp_min(1)) for side in (True, False)
-                if (one == side).any()]
-        if not run.theory.predicate[name].is_categorical and min(kept, default=1.0) <= COLLAPSED:
-            collapsed.append(name)
+        changed = ((run.base[name] > 0) != (x > 0))[latent]
+        moved[name] = float(changed.float().mean()) if len(changed) else 0.0
+    collapsed = run.collapsed(logits)
     return Report(tuple(rules), status, change, moved, tuple(collapsed), tuple(_advice(rules, status, collapsed)))
 
 
@@ -261,6 +261,8 @@ def _advice(rules: list[RuleReport], status: str, collapsed: list[str]) -> list[
         found.append("the run oscillates: raise damping, for example damping=0.5")
     if status == "changing":
         found.append("the run has not converged: raise iterations")
+    found += [f"the logits do not support this rule (correlation {rule.support:.2f} +- {rule.error:.2f}): {rule.rule}; "
+              "check that it fits the data" for rule in rules if rule.error < 0.2 and rule.support < 2 * rule.error]
     found += [f"more violations after than before: {rule.rule}; check that it fits the data" for rule in rules
               if rule.after > 1.05 * rule.before + 0.5]
     return found

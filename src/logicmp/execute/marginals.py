@@ -9,6 +9,7 @@ Observed atoms are certain, and atoms of entities that do not exist have probabi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import torch
@@ -102,22 +103,46 @@ def is_latent(inputs: Inputs, predicate: Predicate, like: Tensor) -> Tensor:
     return latent
 
 
-def squares_of_latent(inputs: Inputs, predicate: Predicate, tensor: Tensor) -> tuple[Tensor, Tensor]:
-    """The sum of squares over the atoms of a predicate that exist and are not observed, and their number, [batch].
+def from_their_mean(inputs: Inputs, predicate: Predicate, tensor: Tensor, over_atoms: bool = False) -> Tensor:
+    """A tensor at the latent atoms of a predicate, 0 elsewhere; of a categorical variable minus the mean of its values.
 
-    The logits of a categorical variable count from their mean, because only differences matter.
+    Args:
+        over_atoms: also subtract the mean over all variables of an item, label by label if there are labels.
     """
-    dims = value_dims(predicate)
-    if predicate.name not in inputs.evidence and not any(t in inputs.masks for t in predicate.types):
-        # the usual case: every atom counts
-        if predicate.is_categorical:
-            tensor = tensor - tensor.mean(dims, keepdim=True)
-        tensor = tensor.unsqueeze(-1).flatten(1)
-        return tensor.square().sum(1), tensor.new_full((tensor.shape[0],), tensor.shape[1])
-    counted = is_latent(inputs, predicate, tensor).to(tensor.dtype)
+    counted: Tensor | None = None
+    if predicate.name in inputs.evidence or any(t in inputs.masks for t in predicate.types):
+        counted = is_latent(inputs, predicate, tensor).to(tensor.dtype)
     if predicate.is_categorical:
-        tensor = tensor - (tensor * counted).sum(dims, keepdim=True) / counted.sum(dims, keepdim=True).clamp_min(1)
-    return (tensor.square() * counted).unsqueeze(-1).flatten(1).sum(1), counted.unsqueeze(-1).flatten(1).sum(1)
+        tensor = _minus_mean(tensor, counted, value_dims(predicate))
+    if over_atoms:
+        tensor = _minus_mean(tensor, counted, tuple(range(1, tensor.dim() - (predicate.labels is not None))))
+    return tensor if counted is None else tensor * counted
+
+
+def _minus_mean(tensor: Tensor, counted: Tensor | None, dims: tuple[int, ...]) -> Tensor:
+    if not dims:
+        # one atom: it is its own mean
+        return torch.zeros_like(tensor)
+    if counted is None:
+        return tensor - tensor.mean(dims, keepdim=True)
+    return tensor - (tensor * counted).sum(dims, keepdim=True) / counted.sum(dims, keepdim=True).clamp_min(1)
+
+
+def n_latent(inputs: Inputs, predicate: Predicate, like: Tensor) -> Tensor:
+    """The number of latent atoms of a predicate in each item, [batch]."""
+    if predicate.name in inputs.evidence or any(t in inputs.masks for t in predicate.types):
+        return per_item(is_latent(inputs, predicate, like).to(like.dtype))
+    return like.new_full((like.shape[0],), like[0].numel())
+
+
+def n_values(predicate: Predicate, like: Tensor) -> int:
+    """The number of values of one variable of a categorical predicate."""
+    return math.prod(like.shape[dim] for dim in value_dims(predicate))
+
+
+def per_item(tensor: Tensor) -> Tensor:
+    """The sum over each item, [batch]."""
+    return tensor.unsqueeze(-1).flatten(1).sum(1)
 
 
 def _entropy(q: Tensor) -> Tensor:

@@ -29,7 +29,7 @@ from .columns import Evidence, FactTable
 
 # a constant that needs no quotes, as in the grammar
 _CONSTANT = (r"(?:[A-Z][\w']*(?:-[\w']+)*|[^\W\d][\w']*(?:-[^\W\d][\w']*)*"
-             r"|-?(?:\d+\.\d+|\.\d+|\d+)(?:[eE][-+]?\d+)?(?!\w))")
+             r"|-?(?:\d+\.\d+|\.\d+|\d+)(?:[eE][-+]?\d+)?(?!\w)|\w[\w']*(?:\.[\w']+)+)")
 PLAIN_FACT_CONSTANT = re.compile(_CONSTANT)
 _PLAIN = re.compile(r"[ \t]*(?:(0?\.\d+|1\.0*|[01])[ \t]+)?([!?])?[ \t]*([^\W\d]\w*)[ \t]*"
                     rf"\([ \t]*({_CONSTANT}[ \t]*(?:,[ \t]*{_CONSTANT}[ \t]*)*)\)[ \t]*\Z")

@@ -50,7 +50,7 @@ class Auto(MeanField):
         if not model.wide and not any(np.isnan(odds).any() for odds in formulas):
             exact.formulas = formulas
             return exact
-        rest, how = self._solve_rest(problem, model)
+        rest, how, why = self._solve_rest(problem, model)
         is_exact = model.is_exact()
         for name, odds in rest.log_odds.items():
             chosen = exact_atoms(problem.world.theory.predicate[name], model.network.variables[name], is_exact,
@@ -58,20 +58,24 @@ class Auto(MeanField):
             rest.log_odds[name] = np.where(chosen, exact.log_odds[name], odds)
         rest.formulas = [np.where(np.isnan(own), odds, own)
                          for own, odds in zip(formulas, rest.formulas, strict=True)]
-        rest.notes = [*self._notes(model, formulas, how), *rest.notes]
+        rest.notes = [*self._notes(model, formulas, how), *why, *rest.notes]
         rest.log_partition = exact.log_partition
         return rest
 
-    def _solve_rest(self, problem: Problem, model: ExactModel) -> tuple[Solution, str]:
-        """An approximation of all components, and its name; a trace is one of mean field."""
+    def _solve_rest(self, problem: Problem, model: ExactModel) -> tuple[Solution, str, list[str]]:
+        """An approximation of all components, its name, and a note if it is not belief propagation."""
         n_messages = len(model.network.var)
-        if self.trace or n_messages > self.max_messages:
-            return super().solve(problem), "mean field"
-        # the other half of the time is for mean field
-        found = BeliefPropagation().solve(replace(problem, limits=problem.limits.part(0.5)))
-        if found.status is Status.CONVERGED:
-            return found, "belief propagation"
-        return super().solve(problem), "mean field"
+        if self.trace:
+            why = "a trace is one of mean field"
+        elif n_messages > self.max_messages:
+            why = f"it would need {n_messages:,} messages (limit {self.max_messages:,})"
+        else:
+            # the other half of the time is for mean field
+            found = BeliefPropagation().solve(replace(problem, limits=problem.limits.part(0.5)))
+            if found.status is Status.CONVERGED:
+                return found, "belief propagation", []
+            why = next(note for note in found.notes if note.startswith("bp "))
+        return super().solve(problem), "mean field", [f"mean field instead of belief propagation: {why}"]
 
     def _model(self, problem: Problem, *more: Rule) -> ExactModel:
         return ExactModel(Exact().network(problem, *more), self.max_cells)
