@@ -251,12 +251,13 @@ def build_report(run: Run, schedule: Schedule) -> Report:
         changed = ((run.base[name] > 0) != (x > 0))[latent]
         moved[name] = float(changed.float().mean()) if len(changed) else 0.0
     collapsed = run.collapsed(logits)
-    return Report(tuple(rules), status, change, moved, tuple(collapsed), tuple(_advice(rules, status, collapsed)))
+    advice = _advice(rules, status, collapsed, schedule)
+    return Report(tuple(rules), status, change, moved, tuple(collapsed), tuple(advice))
 
 
-def _advice(rules: list[RuleReport], status: str, collapsed: list[str]) -> list[str]:
-    found = [f"nearly all atoms of {name} ended on one side: use schedule='adaptive', or smaller weights"
-             for name in collapsed]
+def _advice(rules: list[RuleReport], status: str, collapsed: list[str], schedule: Schedule) -> list[str]:
+    way_out = "smaller weights" if schedule.push is not None else "schedule='adaptive', or smaller weights"
+    found = [f"nearly all atoms of {name} ended on one side: use {way_out}" for name in collapsed]
     if status == "oscillating":
         found.append("the run oscillates: raise damping, for example damping=0.5")
     if status == "changing":
