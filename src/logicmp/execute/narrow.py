@@ -1,0 +1,324 @@
+r"""Exact inference in waves over equal tables: log Z, marginals and the best world of a whole batch, differentiable.
+
+Room: ground -> **execute** -> layer.  Paper: Eq. 1.
+
+    up      m(s) = log sum_v exp(table(s, v) + messages)            log Z is what the roots are left with
+    down    log p(s, v) = log p(v | s) + log p(s)                   no division: p(v | s) is known from the way up
+    back    the gradient of marginals is a covariance, so it is one more way up and down, linear, with p(v | s) fixed
+
+The batch is the last axis, so that every operation works on long rows. Forbidden cells have the log-weight
+`NEVER`, which is finite: no infinity, and no NaN in a gradient.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn.functional import embedding_bag
+
+from ..ground.elimination import Elimination, Group, strides
+
+# log-weight of what is impossible: multiples of it are exact in float32, and nothing else comes near
+NEVER = -(2.0**100)
+
+
+def is_impossible(log_weight: Tensor) -> Tensor:
+    """Whether a log-weight, or a sum of several, belongs to something impossible."""
+    return log_weight < NEVER / 2
+
+
+def _log_sum(x: Tensor, dim: int) -> Tensor:
+    """The log sum exp along a dimension; faster than torch's for few terms, and never NaN."""
+    if x.shape[dim] == 1:
+        return x.squeeze(dim)
+    top = x.amax(dim, keepdim=True)
+    return torch.sub(x, top).exp_().sum(dim).log_().add_(top.squeeze(dim))
+
+
+class _Tables:
+    """The tables of one group, with the indices of its plan as tensors."""
+
+    def __init__(self, group: Group, device: torch.device):
+        def tensor(array: Any) -> Tensor:
+            return torch.from_numpy(array).to(device)
+
+        self.n, self.n_states, self.n_values = group.n, group.n_states, group.n_values
+        self.rows = slice(group.row, group.row + self.n * self.n_values)
+        self.messages = slice(group.message, group.message + self.n * self.n_states)
+        self.cells = slice(group.cell, group.cell + self.n * self.n_states * self.n_values)
+        self.n_kinds = group.n_kinds
+        self.kind_cells = slice(group.kind_cell, group.kind_cell + group.n_kinds * self.n_states * self.n_values)
+        self.kind = tensor(group.kind)
+        self.to_values = None if group.to_values is None else tuple(map(tensor, group.to_values))
+        self.to_cells = None if group.to_cells is None else tuple(map(tensor, group.to_cells))
+        self.parent_rows = None if group.parent_rows is None else tensor(group.parent_rows)
+        self.n_merged = 0
+        if group.parent_cells is not None:
+            self.n_merged = group.parent_cells.shape[1]
+            self.parent_cells = tensor(group.parent_cells.reshape(-1))
+        if self.to_cells is not None:
+            # for each message that enters a cell, that cell
+            indices, begins = self.to_cells
+            ends = torch.cat([begins[1:], begins.new_tensor([len(indices)])])
+            self.entered = self.cells.start + torch.repeat_interleave(
+                torch.arange(len(begins), device=device), ends - begins)
+        # to find a world: rows of values, the variables of the separator, and the stride of each
+        self.variables = tensor(group.variables)
+        self.separators = tensor(group.separators)
+        self.strides = strides(group.shape)
+
+    def table(self, cells: Tensor) -> Tensor:
+        """The log-weights of the rules, [n or 1, states, values, 1]."""
+        found = cells[self.kind_cells].view(self.n_kinds, self.n_states, self.n_values, 1)
+        return found if self.n_kinds == 1 else found.index_select(0, self.kind)
+
+    def states(self, x: Tensor) -> Tensor:
+        """Rows of messages as [n, states, 1, batch]."""
+        return x.view(self.n, self.n_states, 1, x.shape[-1])
+
+    def values(self, x: Tensor) -> Tensor:
+        """Rows of values as [n, 1, values, batch]."""
+        return x.view(self.n, 1, self.n_values, x.shape[-1])
+
+    def both(self, x: Tensor) -> Tensor:
+        """Rows of cells as [n, states, values, batch]."""
+        return x.view(self.n, self.n_states, self.n_values, x.shape[-1])
+
+
+def _bag(rows: Tensor, bags: tuple[Tensor, ...]) -> Tensor:
+    """The sum of some rows for each bag."""
+    return embedding_bag(bags[0], rows, bags[1], mode="sum")
+
+
+class Waves:
+    """An elimination as tensors, ready to run on one device.
+
+    Args:
+        plan: the elimination.
+        device: where the tensors are.
+    """
+
+    def __init__(self, plan: Elimination, device: torch.device):
+        self.plan = plan
+        self.groups = [_Tables(group, device) for group in plan.groups]
+        self.has_wide = any(group.to_cells is not None for group in self.groups)
+        self.at, self.weight = (torch.from_numpy(array).to(device) for array in (plan.at, plan.weight))
+        self.coefficient = torch.from_numpy(plan.coefficient).to(device)
+        self.barrier: Tensor | None = None
+        if len(plan.forbidden):
+            barrier = torch.zeros(plan.n_kind_cells, dtype=torch.float64)
+            barrier[torch.from_numpy(plan.forbidden)] = NEVER
+            self.barrier = barrier.to(device)
+
+    def tables(self, weights: Tensor) -> Tensor:
+        """The log-weights of all tables, one after the other, from one number for each weight of the network."""
+        entries = weights.index_select(0, self.weight) * self.coefficient.to(weights.dtype)
+        found = weights.new_zeros(self.plan.n_kind_cells).index_add(0, self.at, entries)
+        return found if self.barrier is None else found + self.barrier.to(weights.dtype)
+
+    def log_z(self, potentials: Tensor, tables: Tensor) -> Tensor:
+        """The logarithm of the sum over all worlds, [batch].
+
+        Args:
+            potentials: log-weights of the values of all variables, [rows, batch].
+            tables: from `tables`.
+        """
+        found: Tensor = _LogZ.apply(potentials, tables, self)  # type: ignore[no-untyped-call]
+        return found
+
+    def marginals(self, potentials: Tensor, tables: Tensor) -> tuple[Tensor, Tensor]:
+        """The log-probability of each value of each variable, [rows, batch], and log Z, [batch]."""
+        found: tuple[Tensor, Tensor] = _Marginals.apply(potentials, tables, self)  # type: ignore[no-untyped-call]
+        return found
+
+    # the passes
+
+    def up(self, potentials: Tensor, tables: Tensor) -> tuple[Tensor, list[Tensor], Tensor]:
+        """The log-weights of all cells with the messages from below, what each table sums to by state, and log Z."""
+        n_batch = potentials.shape[1]
+        cells = potentials.new_empty(self.plan.n_cells, n_batch)
+        messages = potentials.new_empty(self.plan.n_messages, n_batch)
+        total = potentials.new_zeros(n_batch)
+        sums = []
+        for group in self.groups:
+            x = self._enter(group, potentials, tables, messages, group.both(cells[group.cells]))
+            summed = _log_sum(x, 2)
+            total += _pass_on(summed, messages[group.messages])
+            sums.append(summed.unsqueeze(2))
+        return cells, sums, total
+
+    def _enter(self, group: _Tables, potentials: Tensor, tables: Tensor, messages: Tensor, out: Tensor) -> Tensor:
+        """Fill the tables of a group: potentials, weights and messages."""
+        own = group.values(potentials[group.rows])
+        if group.to_values is not None:
+            own = own + group.values(_bag(messages, group.to_values))
+        torch.add(own, group.table(tables), out=out)
+        if group.to_cells is not None:
+            out += group.both(_bag(messages, group.to_cells))
+        return out
+
+    def down(self, cells: Tensor, sums: list[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+        """The log-probability of all values, of all states of separators, and of all cells."""
+        n_batch = cells.shape[1]
+        values, states = (cells.new_empty(n, n_batch) for n in (self.plan.n_rows, self.plan.n_messages))
+        found = torch.empty_like(cells)
+        for group, summed in zip(reversed(self.groups), reversed(sums), strict=True):
+            above = group.states(states[group.messages])
+            if group.parent_rows is not None:
+                torch.index_select(values, 0, group.parent_rows, out=states[group.messages])
+            elif group.n_merged:
+                merged = found.index_select(0, group.parent_cells).view(group.n, group.n_merged, group.n_states, -1)
+                above.copy_(_log_sum(merged, 1).clamp_min_(2 * NEVER).unsqueeze(2))
+            else:
+                above.zero_()
+            own = group.both(found[group.cells])
+            torch.sub(group.both(cells[group.cells]), summed, out=own)
+            own += above
+            # further below than any sum of possible things, so that its share of something impossible is zero, too
+            own.masked_fill_(is_impossible(own), 8 * NEVER)
+            group.values(values[group.rows]).copy_(_log_sum(own, 1).clamp_min_(2 * NEVER).unsqueeze(1))
+        return values, states, found
+
+    def back(self, slope: Tensor, slope_z: Tensor, cells: Tensor, sums: list[Tensor], values: Tensor, states: Tensor,
+             found: Tensor) -> tuple[Tensor, Tensor]:
+        """The gradient by potentials and by cells, given the gradients by the log-probabilities and by log Z.
+
+        With f = sum of slope / p of the values that a world has, less its mean, the gradient by a cell's log-weight is
+        E[f; the cell]. On the way up, `carried` is that of f's part below; on the way down, the rest is added.
+        """
+        carried = torch.empty_like(states)
+        gradient = torch.empty_like(found)
+        for group in self.groups:
+            log_p = group.both(found[group.cells])
+            own = group.values(slope[group.rows])
+            # p times the mean of the own part of f
+            out = group.both(gradient[group.cells])
+            torch.exp(log_p, out=out).mul_(-own.sum(2, keepdim=True))
+            if group.to_values is not None:
+                own = own + group.values(_bag(carried, group.to_values))
+            out += (log_p - group.values(values[group.rows])).exp_().mul_(own)
+            if group.to_cells is not None:
+                indices, begins = group.to_cells
+                entered = (found.index_select(0, group.entered) - states.index_select(0, indices)).exp_()
+                entered *= carried.index_select(0, indices)
+                out += group.both(_bag(entered, (torch.arange(len(indices), device=begins.device), begins)))
+            torch.sum(out, 2, out=carried[group.messages].view(group.n, group.n_states, -1))
+        by_row = torch.empty_like(slope)
+        for group, summed in zip(reversed(self.groups), reversed(sums), strict=True):
+            out = group.both(gradient[group.cells])
+            rest: Tensor | None = None
+            if group.parent_rows is not None:
+                rest = by_row.index_select(0, group.parent_rows)
+            elif group.n_merged:
+                rest = gradient.index_select(0, group.parent_cells).view(
+                    group.n, group.n_merged, group.n_states, -1).sum(1).flatten(0, 1)
+            if rest is not None:
+                rest -= carried[group.messages]
+                out += (group.both(cells[group.cells]) - summed).exp_().mul_(group.states(rest))
+            torch.sum(out, 1, out=by_row[group.rows].view(group.n, group.n_values, -1))
+        by_row += values.exp() * slope_z
+        gradient += found.exp().mul_(slope_z)
+        return by_row, gradient
+
+    def by_table(self, gradient: Tensor) -> Tensor:
+        """The gradient by the tables of weights, which several members of a group share, from that by cells."""
+        each = gradient.sum(1)
+        found = each.new_zeros(self.plan.n_kind_cells)
+        for group in self.groups:
+            own = each[group.cells].view(group.n, -1)
+            shared = found[group.kind_cells].view(group.n_kinds, -1)
+            if group.n_kinds == 1:
+                torch.sum(own, 0, keepdim=True, out=shared)
+            else:
+                shared.index_add_(0, group.kind, own)
+        return found
+
+    # the best world
+
+    @torch.no_grad()
+    def best(self, potentials: Tensor, tables: Tensor) -> tuple[Tensor, Tensor]:
+        """The values of all variables in a world of the largest weight, [variables, batch], and its logarithm."""
+        n_batch = potentials.shape[1]
+        messages = potentials.new_empty(self.plan.n_messages, n_batch)
+        total = potentials.new_zeros(n_batch)
+        chosen = []
+        for group in self.groups:
+            x = potentials.new_empty(group.n, group.n_states, group.n_values, n_batch)
+            largest, at = self._enter(group, potentials, tables, messages, x).max(2)
+            total += _pass_on(largest, messages[group.messages])
+            chosen.append(at)
+        world = torch.zeros(len(self.plan.network.cards), n_batch, dtype=torch.long, device=potentials.device)
+        for group, at in zip(reversed(self.groups), reversed(chosen), strict=True):
+            world[group.variables] = at.gather(1, self._state(group, world).unsqueeze(1)).squeeze(1)
+        return world, total
+
+    def _state(self, group: _Tables, world: Tensor) -> Tensor:
+        """The cell of each separator in a world, [n, batch]."""
+        found = world.new_zeros(group.n, world.shape[1])
+        for k, stride in enumerate(group.strides):
+            found = found + stride * world[group.separators[:, k]]
+        return found
+
+    def score(self, potentials: Tensor, tables: Tensor, world: Tensor) -> Tensor:
+        """The log-weight of given worlds, [batch].
+
+        Args:
+            potentials, tables: as for `log_z`.
+            world: the value of each variable, [variables, batch].
+        """
+        rows, at = [], []
+        for group in self.groups:
+            value = world[group.variables]
+            rows.append(value + (group.rows.start + group.n_values * torch.arange(
+                group.n, device=world.device)).unsqueeze(1))
+            at.append((self._state(group, world) + group.n_states * group.kind.unsqueeze(1)) * group.n_values + value
+                      + group.kind_cells.start)
+        return potentials.gather(0, torch.cat(rows)).sum(0) + tables[torch.cat(at)].sum(0)
+
+
+def _pass_on(summed: Tensor, messages: Tensor) -> Tensor:
+    """Write messages whose largest entry is 0, and return what was taken off, summed over the group, [batch]."""
+    top = summed.amax(1, keepdim=True)
+    torch.sub(summed, top, out=messages.view(summed.shape))
+    return top.sum((0, 1))
+
+
+class _LogZ(torch.autograd.Function):
+    """log Z; its gradient, the marginals, is computed on the way back."""
+
+    @staticmethod
+    def forward(ctx: Any, potentials: Tensor, tables: Tensor, waves: Waves) -> Tensor:
+        cells, sums, total = waves.up(potentials, tables)
+        ctx.save_for_backward(cells, *sums)
+        ctx.waves = waves
+        return total
+
+    @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator]
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        cells, *sums = ctx.saved_tensors
+        values, _, found = ctx.waves.down(cells, sums)
+        by_table = ctx.waves.by_table(found.exp_().mul_(slope)) if ctx.needs_input_grad[1] else None
+        return values.exp_().mul_(slope), by_table, None
+
+
+class _Marginals(torch.autograd.Function):
+    """The log-probabilities of all values, and log Z."""
+
+    @staticmethod
+    def forward(ctx: Any, potentials: Tensor, tables: Tensor, waves: Waves) -> tuple[Tensor, Tensor]:
+        cells, sums, total = waves.up(potentials, tables)
+        values, states, found = waves.down(cells, sums)
+        ctx.save_for_backward(cells, values, states, found, *sums)
+        ctx.waves = waves
+        return values, total
+
+    @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator]
+    def backward(ctx: Any, slope: Tensor, slope_z: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        cells, values, states, found, *sums = ctx.saved_tensors
+        by_row, gradient = ctx.waves.back(slope, slope_z, cells, sums, values, states, found)
+        return by_row, ctx.waves.by_table(gradient) if ctx.needs_input_grad[1] else None, None
