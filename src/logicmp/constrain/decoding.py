@@ -18,6 +18,7 @@ from torch import Tensor
 
 from ..errors import CostError, LogicMPError, RuleError
 from ..execute.inputs import Inputs, read_inputs, world_from_tensors
+from ..facts.world import with_sizes
 from ..ground.build import build_network
 from ..inference.moves.arrays import build_arrays
 from ..inference.search.ilp import solve_ilp
@@ -27,7 +28,7 @@ from ..limits import Limits
 from ..parse.syntax import Not
 from ..parse.theory import Predicate, Theory
 from .cluster import best_clusters
-from .cnf import as_constraints, ground_constraints, with_sizes
+from .cnf import as_constraints, ground_constraints
 from .tensors import as_evidence, certain_logits, value_scores, write_answer, write_values
 
 _SOLVERS = {"ilp": solve_ilp, "maxsat": solve_maxsat}
