@@ -27,16 +27,11 @@ from ..ground.exclusive import reduce_network
 from ..ground.network import MAX_LITERALS, Network, n_values
 from ..ground.propagate import contradiction
 from ..limits import MAX_GROUNDINGS
-from ..normalize.build import MAX_CUBES, counted_formulas
-from ..normalize.cubes import Literal, Var
-from ..normalize.expand import Expander, variable_ranges
-from ..parse.syntax import Exists, Forall, Formula, Not, children
-from ..parse.theory import Predicate, Theory
+from ..parse.theory import Theory
+from .entries import ONE_SIZE, Entries, reject_uncovered
 from .inputs import Inputs, world_from_tensors
 from .marginals import CERTAIN, one_per_variable
 from .narrow import NEVER, Waves, is_impossible
-
-ONE_SIZE = "call the layer with items of one size, without mask; or use method='mean-field'"
 
 
 class ExactPlan:
@@ -58,16 +53,16 @@ class ExactPlan:
         self.known = frozenset(known)
         latent = [p for p in theory.predicates if p.name not in known or bool(known[p.name].isnan().any())]
         if masked:
-            _reject_uncovered(theory, semantics, masked, {p.name for p in latent})
+            reject_uncovered(theory, semantics, masked, {p.name for p in latent})
         world = world_from_tensors(with_sizes(theory, sizes), None, known)
         network = build_network(world, None, semantics, max_groundings)
         if masked and np.diff(network.begins).max(initial=0) > MAX_LITERALS:
             raise CostError(f"a grounding with more than {MAX_LITERALS} unobserved atoms cannot be combined with a "
                             "mask in method='exact'", None, ONE_SIZE)
-        self._maps = _Maps(network, latent, sizes, masked)
-        reduced = reduce_network(network, self._maps.may_miss)
+        self._map = Entries(network, latent, sizes, masked)
+        reduced = reduce_network(network, self._map.may_miss)
         self.elimination: Elimination = build_elimination(reduced, max_cells)
-        self._maps.build(self.elimination)
+        self._map.build(self.elimination)
         self._on: dict[torch.device, tuple[Waves, dict[str, Tensor]]] = {}
 
     @property
@@ -90,7 +85,7 @@ class ExactPlan:
 
     def exact_atoms(self, name: str, device: torch.device) -> Tensor:
         """For each atom of a predicate whether it is decided, or in a component that is narrow enough."""
-        begin, shape = self._maps.places[name]
+        begin, shape = self._map.places[name]
         return self._tensors(device)[1]["is_exact"][begin : begin + math.prod(shape)].view(shape)
 
     # what runs
@@ -106,7 +101,7 @@ class ExactPlan:
         total = self._checked(waves.log_z(potentials, tables), "evidence")
         if weights and not inputs.masks:
             total = total + (_flat(weights, total) * torch.from_numpy(self.network.base).to(total)).sum()
-        for predicate in self._maps.latent:
+        for predicate in self._map.latent:
             # a variable with one value is in no table
             if n_values(predicate, inputs.sizes) == 1 and predicate.name not in inputs.evidence:
                 total = total + inputs.unary[predicate.name].flatten(1).sum(1)
@@ -138,7 +133,7 @@ class ExactPlan:
         _, maps = self._tensors(log_p.device)
         extra = log_p.new_tensor([[0.0], [CERTAIN], [-CERTAIN]]).expand(3, log_p.shape[1])
         rows = torch.cat([log_p, extra, *(_of_the_others(log_p[a:b].view(n, -1, log_p.shape[1])).flatten(0, 1)
-                                          for a, b, n in self._maps.merged)])
+                                          for a, b, n in self._map.merged)])
         odds = rows.index_select(0, maps["row"]) - rows.index_select(0, maps["minus"])
         # the log-odds of something certain are finite, so that no loss becomes NaN
         odds = odds.masked_fill(is_impossible(odds), -CERTAIN).masked_fill(is_impossible(-odds), CERTAIN)
@@ -161,20 +156,20 @@ class ExactPlan:
         if device not in self._on:
             with torch.inference_mode(False):
                 self._on[device] = Waves(self.elimination, device), {
-                    name: torch.from_numpy(array).to(device) for name, array in self._maps.arrays.items()}
+                    name: torch.from_numpy(array).to(device) for name, array in self._map.arrays.items()}
         return self._on[device]
 
     def _by_predicate(self, entries: Tensor) -> dict[str, Tensor]:
         """Entries, [entries, batch], in the shapes of the predicates, [batch, ...]."""
         return {name: entries[begin : begin + math.prod(shape)].t().reshape(-1, *shape)
-                for name, (begin, shape) in self._maps.places.items()}
+                for name, (begin, shape) in self._map.places.items()}
 
     def _entries(self, tensors: Mapping[str, Tensor], like: Tensor) -> Tensor:
         """Tensors of the predicates as entries, [entries + 1, batch], with a last one that is 0."""
         n_batch = like.shape[-1]
         parts = [tensors[name].reshape(tensors[name].shape[0], -1).to(like.dtype).expand(n_batch, -1)
                  if name in tensors else like.new_zeros(n_batch, math.prod(shape))
-                 for name, (_, shape) in self._maps.places.items()]
+                 for name, (_, shape) in self._map.places.items()]
         return torch.cat([*parts, like.new_zeros(n_batch, 1)], 1).t()
 
     def _read(self, inputs: Inputs, weights: Sequence[Tensor]) -> tuple[Waves, Tensor, Tensor]:
@@ -183,19 +178,19 @@ class ExactPlan:
         waves, maps = self._tensors(like.device)
         dtype = like.dtype if like.dtype in (torch.float32, torch.float64) else torch.float32
         empty = torch.empty(0, math.prod(inputs.batch), dtype=dtype, device=like.device)
-        given = {p.name: one_per_variable(p, inputs.unary[p.name]) for p in self._maps.latent}
+        given = {p.name: one_per_variable(p, inputs.unary[p.name]) for p in self._map.latent}
         potentials = self._entries(given, empty).index_select(0, maps["entry"])
         own = {name: x for name, x in inputs.evidence.items() if name not in self.known}
         if own:
             # an observed variable is not summed over, so its unary potential does not count
             potentials = potentials * (1 - self._by_row(self._true(own, empty)))
             potentials = potentials + NEVER * self._excluded(own, inputs, empty)
-        if self._maps.has_static:
+        if self._map.has_static:
             potentials = potentials + (NEVER * maps["never"].to(dtype)).unsqueeze(1)
         if inputs.masks:
             exists = self._exists(inputs.masks, empty)
             missing = torch.where(maps["is_missing"].unsqueeze(1), exists, 1 - exists)
-            for key, name in self._maps.value_masks.items():
+            for key, name in self._map.value_masks.items():
                 missing = missing + 1 - _with_one(inputs.masks[name]).to(dtype).t().index_select(0, maps[key])
             potentials = potentials + NEVER * missing
         return waves, potentials, waves.tables(_flat(weights, empty))
@@ -224,14 +219,14 @@ class ExactPlan:
 
     def _mirrored(self, name: str, given: Tensor) -> Tensor:
         """Of a symmetric predicate, both orders of an atom from either."""
-        is_symmetric = any(p.name == name and p.symmetric for p in self._maps.latent)
+        is_symmetric = any(p.name == name and p.symmetric for p in self._map.latent)
         return torch.where(given.isnan(), given.mT, given) if is_symmetric and given.is_floating_point() else given
 
     def _exists(self, masks: Mapping[str, Tensor], like: Tensor) -> Tensor:
         """For each row whether the entities of its variable exist, 0 or 1."""
         _, maps = self._tensors(like.device)
         found = like.new_ones(self.elimination.n_rows, like.shape[-1])
-        for key, name in self._maps.masks.items():
+        for key, name in self._map.masks.items():
             found = found * _with_one(masks[name]).to(like.dtype).t().index_select(0, maps[key])
         return found
 
@@ -255,138 +250,6 @@ class ExactPlan:
                            f"correct the {what}, or give a rule a weight")
 
 
-class _Maps:
-    """Which entry of which tensor is which value of which variable.
-
-    Entries are the atoms (and labels) of all predicates that are not observed, one after the other.
-    """
-
-    def __init__(self, network: Network, latent: Sequence[Predicate], sizes: Mapping[str, int], masked: frozenset[str]):
-        self.network, self.latent, self.sizes, self.masked = network, list(latent), sizes, masked
-        self.places: dict[str, tuple[int, tuple[int, ...]]] = {}
-        n = 0
-        for predicate in latent:
-            self.places[predicate.name] = n, predicate.shape(sizes)
-            n += math.prod(predicate.shape(sizes))
-        self.n_entries = n
-        # for each variable and each masked argument: the entity, or the one after the last
-        self.entities: dict[str, tuple[str, np.ndarray]] = {}
-        may_miss = np.zeros(len(network.cards), dtype=bool)
-        for predicate in latent if masked else ():
-            numbers = network.variables[predicate.name]
-            fixed = [t for k, t in enumerate(predicate.types) if k not in predicate.functional]
-            at = np.nonzero(numbers >= 0)
-            for k, type_name in enumerate(fixed):
-                if type_name in masked:
-                    key = f"mask of {type_name} {k}"
-                    _, found = self.entities.setdefault(
-                        key, (type_name, np.full(len(network.cards), sizes[type_name])))
-                    found[numbers[at]] = at[k]
-                    may_miss[numbers[at]] = True
-        self.may_miss = may_miss if masked else None
-
-    def build(self, plan: Elimination) -> None:
-        """Fill the arrays, once the variables are in order."""
-        reduced, row_of = plan.reduced, plan.row_of
-        cards = plan.network.cards
-        n_rows, n_variables = plan.n_rows, len(cards)
-        # by row: its entry (the one after the last is 0), its variable in the order of rows, whether it is impossible
-        entry = np.full(n_rows, self.n_entries)
-        ordered = np.flatnonzero(row_of >= 0)
-        ordered = ordered[np.argsort(row_of[ordered])]
-        place = np.repeat(np.arange(len(ordered)), cards[ordered])
-        never = np.zeros(n_rows, dtype=bool)
-        is_missing = np.zeros(n_rows, dtype=bool)
-        missing = np.flatnonzero(reduced.may_miss & (row_of >= 0))
-        is_missing[row_of[missing] + cards[missing] - 1] = True
-        # by entry: its row and the one to subtract; its variable and value; whether it is exact
-        zero, certain, impossible = n_rows, n_rows + 1, n_rows + 2
-        row, minus = np.full(self.n_entries, zero), np.full(self.n_entries, zero)
-        variable, value = np.full(self.n_entries, n_variables), np.full(self.n_entries, 1)
-        is_exact = np.ones(self.n_entries, dtype=bool)
-        others, self.merged = self._others(plan)
-        starts = self.network.starts
-        for predicate in self.latent:
-            begin, shape = self.places[predicate.name]
-            ids = begin + np.arange(math.prod(shape)).reshape(shape)
-            numbers = self.network.variables[predicate.name]
-            known = self.network.world.values[predicate.name].reshape(-1)
-            decided = begin + np.flatnonzero(known >= 0)
-            row[decided] = np.where(known[known >= 0] == 1, certain, impossible)
-            value[decided] = 1 - known[known >= 0]
-            # [variables, values]; an atom is the value 1
-            table = _by_variable(predicate, ids)
-            is_open = numbers.reshape(-1) >= 0
-            table, origin = table[is_open], numbers.reshape(-1)[is_open]
-            home = reduced.home[origin]
-            first = row_of[home]
-            is_merged = reduced.value[origin] >= 0
-            each = (np.where(is_merged, reduced.value[origin], 1)[:, None] if not predicate.is_categorical
-                    else np.arange(table.shape[1])[None].repeat(len(table), 0))
-            narrow = first >= 0
-            is_exact[table[~narrow]] = False
-            row[table[~narrow]] = zero
-            own = (first[:, None] + each)[narrow]
-            row[table[narrow]] = own
-            variable[table[narrow]] = home[narrow][:, None]
-            value[table[narrow]] = each[narrow]
-            entry[own] = table[narrow]
-            if not predicate.is_categorical:
-                false = np.where(is_merged, others[first] + reduced.value[origin], first)
-                minus[table[narrow]] = false[narrow][:, None]
-            elif predicate.may_be_none:
-                minus[table[narrow]] = (first + self.network.cards[origin] - 1)[narrow][:, None]
-            if predicate.is_categorical:
-                excluded = np.isneginf(self.network.potentials[starts[origin][:, None] + np.arange(
-                    self.network.cards[origin[0]] if len(origin) else 0)])
-                never[(first[:, None] + np.arange(excluded.shape[1]))[narrow][excluded[narrow]]] = True
-        self.has_static = bool(never.any())
-        self.arrays = {"entry": entry, "never": never, "is_missing": is_missing,
-                       "row": row, "minus": minus, "variable": variable, "value": value, "is_exact": is_exact,
-                       "ordered": ordered, "begin": row_of[ordered], "place": place, "all_rows": np.arange(n_rows),
-                       "row_value": np.arange(n_rows) - row_of[ordered][place]}
-        self.masks = {}
-        for key, (name, entities) in self.entities.items():
-            found = np.full(n_variables, self.sizes[name])
-            found[reduced.home] = entities
-            self.arrays[key], self.masks[key] = found[ordered][place], name
-        self.value_masks = {}
-        for predicate in self.latent:
-            begin, shape = self.places[predicate.name]
-            for k in predicate.functional:
-                if predicate.types[k] in self.masked:
-                    # by row, the entity that a value names
-                    key, size = f"values {predicate.name} {k}", self.sizes[predicate.types[k]]
-                    found = np.full(n_rows, size)
-                    at = np.flatnonzero((entry >= begin) & (entry < begin + math.prod(shape)))
-                    found[at] = np.unravel_index(entry[at] - begin, shape)[k]
-                    self.arrays[key], self.value_masks[key] = found, predicate.types[k]
-
-    def _others(self, plan: Elimination) -> tuple[np.ndarray, list[tuple[int, int, int]]]:
-        """For the first row of each merged variable, where the log-probabilities of its other values begin."""
-        reduced = plan.reduced
-        is_merged = np.zeros(len(plan.network.cards), dtype=bool)
-        is_merged[reduced.home[reduced.value >= 0]] = True
-        found, spans = np.zeros(plan.n_rows + 1, dtype=np.int64), []
-        n = plan.n_rows + 3
-        for group in plan.groups:
-            if is_merged[group.variables].any():
-                size = group.n * group.n_values
-                found[group.row : group.row + size] = n + np.arange(size)
-                spans.append((group.row, group.row + size, group.n))
-                n += size
-        return found, spans
-
-
-def _by_variable(predicate: Predicate, ids: np.ndarray) -> np.ndarray:
-    """Entries as [variables, values]."""
-    if not predicate.is_categorical:
-        return ids.reshape(-1, 1)
-    axes = (ids.ndim - 1,) if predicate.labels is not None else predicate.functional
-    moved = np.moveaxis(ids, axes, range(ids.ndim - len(axes), ids.ndim))
-    return moved.reshape(math.prod(moved.shape[: ids.ndim - len(axes)]), -1)
-
-
 def _flat(weights: Sequence[Tensor], like: Tensor) -> Tensor:
     """All weights, one after the other."""
     return torch.cat([like.new_zeros(0), *(w.reshape(-1).to(like) for w in weights)])
@@ -406,38 +269,3 @@ def _of_the_others(log_p: Tensor) -> Tensor:
     others = torch.where(is_top, rest, rest + 1 - p.masked_fill(is_top, 0))
     never = others <= 0
     return (others.masked_fill(never, 1).log() + top).masked_fill(never, 2 * NEVER)
-
-
-def _reject_uncovered(theory: Theory, semantics: str, masked: frozenset[str], latent: set[str]) -> None:
-    """Raise unless every grounding with a missing entity has an unobserved atom with that entity."""
-    for rule in theory.rules:
-        for formula, _, free in counted_formulas(rule, semantics):
-            ranges = {**variable_ranges(formula), **{v.name: v for v in free}}
-            if not any(v.type in masked for v in ranges.values()) and not _names_constants(theory, masked):
-                continue
-            if _has_quantifier(formula):
-                raise CostError("method='exact' cannot combine a mask with a quantifier", rule.span, ONE_SIZE)
-            for _, cube in Expander(theory, rule, ranges, MAX_CUBES).expand(Not(formula)):
-                covered = set()
-                for literal in cube.factors:
-                    if isinstance(literal, Literal):
-                        predicate = theory.predicate[literal.predicate]
-                        for k, arg in enumerate(literal.args):
-                            if not isinstance(arg, Var) and predicate.types[k] in masked:
-                                raise CostError("method='exact' cannot combine a mask with a constant of the masked "
-                                                "type", rule.span, ONE_SIZE)
-                            if isinstance(arg, Var) and predicate.name in latent and k not in predicate.functional:
-                                covered.add((arg.name, arg.offset))
-                for v in free:
-                    if v.type in masked and not {(v.name, offset) for offset in (v.low, 0, v.high)} <= covered:
-                        raise CostError(f"method='exact' cannot combine a mask with this rule: the grounding of "
-                                        f"{v.name} may be missing without an unobserved atom of it", rule.span,
-                                        ONE_SIZE)
-
-
-def _names_constants(theory: Theory, masked: frozenset[str]) -> bool:
-    return any(theory.type[name].constants for name in masked)
-
-
-def _has_quantifier(formula: Formula) -> bool:
-    return isinstance(formula, (Exists, Forall)) or any(map(_has_quantifier, children(formula)))
