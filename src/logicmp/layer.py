@@ -21,12 +21,15 @@ from weakref import WeakValueDictionary
 import torch
 from torch import Tensor, nn
 
-from .errors import LogicMPError
+from .errors import CostError, LogicMPError
 from .execute.dense import DenseExecutor, build_executor
+from .execute.exact_run import ExactPlans, ExactRun, read_labels
 from .execute.explain import Push, Report, build_report, find_atom, push_of_each_rule, strongest
-from .execute.inputs import read_inputs
+from .execute.inputs import Inputs, read_inputs
+from .execute.marginals import as_given
 from .execute.mean_field import Iteration, Run, Watch, initial_weights
 from .execute.schedule import SCHEDULES, Schedule, make_schedule
+from .execute.state import is_tracing
 from .files import load_tensors, save_tensors
 from .normalize.build import SEMANTICS, normalize_theory
 from .parse.load import parse_theory
@@ -35,6 +38,7 @@ from .plan.build import MAX_ELEMENTS
 
 # how many plans a layer keeps
 MAX_PLANS = 256
+METHODS = ("mean-field", "exact", "auto")
 # layers by number: torch.compile passes numbers, not layers, to the function that plans while it traces
 _LAYERS: WeakValueDictionary[int, LogicMP] = WeakValueDictionary()
 _numbers = itertools.count()
@@ -73,11 +77,16 @@ class Options:
     positive_weights: bool = False
     sizes: dict[str, int] = field(default_factory=dict)
     max_elements: int = MAX_ELEMENTS
+    method: str = "mean-field"
 
     def __post_init__(self) -> None:
-        for name, value, known in (("semantics", self.semantics, SEMANTICS), ("reduce", self.reduce, ("sum", "mean"))):
+        for name, value, known in (("semantics", self.semantics, SEMANTICS), ("reduce", self.reduce, ("sum", "mean")),
+                                   ("method", self.method, METHODS)):
             if value not in known:
                 raise LogicMPError(f"unknown {name} {value!r}", f"available: {', '.join(known)}")
+        if self.method == "exact" and self.reduce == "mean":
+            raise LogicMPError("method='exact' needs reduce='sum': 'mean' divides weights as mean field needs it",
+                               "use reduce='sum', or method='mean-field'")
 
 
 class LogicMP(nn.Module):
@@ -109,6 +118,9 @@ class LogicMP(nn.Module):
         dtype: of the weights; torch's default dtype by default.
         schedule: "paper" (Algorithm 1), "adaptive" (weak pushes first: finds clusters and matchings that "paper"
             loses), "cold", or a `Schedule` of your own.
+        method: "mean-field" (any rules and sizes), "exact" (exact marginals for chains, trees and other narrow rules;
+            hard rules are always satisfied; raises a CostError with numbers where it is too wide), or "auto" (exact
+            where that is cheap, mean field elsewhere; `report` says which).
     """
 
     def __init__(self, theory: Theory | str, iterations: int | None = None, damping: float | None = None,
@@ -116,14 +128,15 @@ class LogicMP(nn.Module):
                  learn_weights: bool = True, semantics: str = "exact", reduce: str = "sum", hard_weight: float = 10.0,
                  positive_weights: bool = False, sizes: Mapping[str, int] | None = None,
                  max_elements: int = MAX_ELEMENTS, dtype: torch.dtype | None = None,
-                 schedule: str | Schedule = "paper"):
+                 schedule: str | Schedule = "paper", method: str = "mean-field"):
         super().__init__()
         self.options = Options(make_schedule(schedule, iterations, damping, tolerance), learn_weights, semantics,
-                               reduce, hard_weight, positive_weights, dict(sizes or {}), max_elements)
+                               reduce, hard_weight, positive_weights, dict(sizes or {}), max_elements, method)
         # by sizes and observed predicates; a plan serves all sizes near its own, unless it depends on them
         self._executors: dict[Any, DenseExecutor] = {}
         self._register()
         self.theory = parse_theory(theory) if isinstance(theory, str) else theory
+        self._exact_plans = ExactPlans(self.theory, semantics)
         known = self.theory.with_sizes(self.options.sizes)
         self.raw_weights = nn.ParameterList()
         weights = initial_weights(self.theory, known, hard_weight, dtype)
@@ -133,7 +146,7 @@ class LogicMP(nn.Module):
                     raise LogicMPError(f"the rule '{rule}' has weight {rule.weight:g}, but positive_weights is set")
                 weight = torch.log(torch.expm1(weight))
             self.raw_weights.append(nn.Parameter(weight, requires_grad=learn_weights and not rule.is_hard))
-        if all(t.closed or t.name in self.options.sizes for t in self.theory.types):
+        if method != "exact" and all(t.closed or t.name in self.options.sizes for t in self.theory.types):
             self.executor(known, [p.name for p in self.theory.predicates if p.closed_world])
 
     # weights and plans
@@ -173,6 +186,28 @@ class LogicMP(nn.Module):
         inputs = read_inputs(self.theory, unary, evidence, mask)
         return Run(self.executor(inputs.sizes, tuple(inputs.observed)), inputs, weights, self.options.reduce)
 
+    def exact(self, unary: Logits, evidence: Evidence | None = None, mask: Mask | None = None) -> ExactRun:
+        """Exact inference on an input, ready to run; `print` it for its width and cost. Planned once per evidence.
+
+        Under method "auto" the limits are lower, and what exceeds them is left to mean field.
+
+        Args:
+            unary, evidence, mask: as for `forward`.
+        """
+        inputs = read_inputs(self.theory, unary, evidence, mask)
+        return self._exact(inputs, evidence, self.options.method == "auto")
+
+    @torch.compiler.disable
+    def _exact(self, inputs: Inputs, evidence: Evidence | None, is_cheap: bool = False) -> ExactRun:
+        if is_tracing():
+            raise LogicMPError("exact inference cannot be exported or transformed by torch.func",
+                               "use method='mean-field' there")
+        run = ExactRun(self._exact_plans.find(inputs, evidence, is_cheap), inputs, self.weights)
+        for part in run.parts:
+            if not is_cheap and part.plan is not None:
+                part.plan.reject_wide()
+        return run
+
     # inference
 
     @overload
@@ -195,12 +230,85 @@ class LogicMP(nn.Module):
         Returns:
             A tensor for a tensor, a dict for a dict, of the shapes that came in.
         """
-        run = self._run(unary, evidence, mask)
-        logits = run.iterate(self.options.schedule)
-        if isinstance(unary, Tensor):
-            # the predicate that was given comes first
-            return run.output(logits, next(iter(run.inputs.unary)), unary.shape)
-        return {name: run.output(logits, name, tensor.shape) for name, tensor in unary.items()}
+        if self.options.method == "mean-field":
+            run = self._run(unary, evidence, mask)
+            inputs, logits = run.inputs, run.iterate(self.options.schedule)
+        else:
+            inputs = read_inputs(self.theory, unary, evidence, mask)
+            logits = self._solve(inputs, evidence)
+        # a single tensor belongs to the predicate that comes first
+        given = {next(iter(inputs.unary)): unary} if isinstance(unary, Tensor) else unary
+        found = {name: as_given(inputs, self.theory.predicate[name], logits, x.shape) for name, x in given.items()}
+        return next(iter(found.values())) if isinstance(unary, Tensor) else found
+
+    def _solve(self, inputs: Inputs, evidence: Evidence | None) -> dict[str, Tensor]:
+        """The logits of method "exact" or "auto": exact marginals, and mean field for what is too wide."""
+        is_auto = self.options.method == "auto"
+        if is_auto and (self.options.semantics == "paper" or self.options.reduce == "mean"):
+            return self._mean_field(inputs)
+        run = self._exact(inputs, evidence, is_auto)
+        if all(part.plan is None for part in run.parts):
+            return self._mean_field(inputs)
+        exact = run.logits()
+        if run.is_complete:
+            return exact
+        rest = self._mean_field(inputs)
+        return {name: torch.where(run.is_exact(name), exact[name], x) for name, x in rest.items()}
+
+    def _mean_field(self, inputs: Inputs) -> dict[str, Tensor]:
+        run = Run(self.executor(inputs.sizes, tuple(inputs.observed)), inputs, self.weights, self.options.reduce)
+        return run.iterate(self.options.schedule)
+
+    def log_z(self, unary: Logits, evidence: Evidence | None = None) -> Tensor:
+        """The log-partition function of Eq. 1 by exact inference, [batch...]; differentiable.
+
+        Args:
+            unary, evidence: as for `forward`.
+        """
+        inputs = read_inputs(self.theory, unary, evidence, None)
+        return self._exact(inputs, evidence).log_z().reshape(inputs.batch)
+
+    def loss(self, unary: Logits, labels: Logits, evidence: Evidence | None = None,
+             mask: Mask | None = None) -> Tensor:
+        """Minus the log-probability of labels under the rules, [batch...]: the likelihood, by exact inference.
+
+        Atoms without a label are summed out. Rules that are too wide raise a CostError: train with a loss on the
+        layer's output instead.
+
+        Args:
+            unary, evidence, mask: as for `forward`.
+            labels: in the form of `unary`: bool, floats with NaN for a missing label, or for a multi-class predicate
+                integers, negative where the label is missing. Labels of masked entities are ignored.
+        """
+        inputs = read_inputs(self.theory, unary, evidence, mask)
+        given = {next(iter(inputs.unary)): labels} if isinstance(labels, Tensor) else labels
+        return self._exact(inputs, evidence).loss(read_labels(self.theory, given, inputs)).reshape(inputs.batch)
+
+    def decode(self, unary: Logits, evidence: Evidence | None = None,
+               mask: Mask | None = None) -> Tensor | dict[str, Tensor]:
+        """The most probable world by exact inference: bool tensors, or label indices for a multi-class predicate.
+
+        Soft rules count with their weights, and hard rules are always satisfied. Rules that are too wide raise a
+        CostError: use `logicmp.decode`, whose solvers take every rule as hard.
+
+        Args:
+            unary, evidence, mask: as for `forward`. Atoms of masked entities are false, their labels 0.
+
+        Returns:
+            A tensor for a tensor, a dict for a dict; observed predicates are left out.
+        """
+        inputs = read_inputs(self.theory, unary, evidence, mask)
+        try:
+            world = self._exact(inputs, evidence).best()
+        except CostError as error:
+            raise CostError(error.message, error.span, "use logicmp.decode(theory, logits, method='ilp'), whose "
+                            "solvers take every rule as hard; or give more evidence") from None
+        found = {}
+        for name, x in world.items():
+            predicate = self.theory.predicate[name]
+            x = x if predicate.labels is None else x.to(torch.uint8).argmax(-1)
+            found[name] = x.reshape((*inputs.batch, *x.shape[1:]))
+        return next(iter(found.values())) if isinstance(unary, Tensor) else found
 
     @overload
     def __call__(self, unary: Tensor, evidence: Evidence | None = None, mask: Mask | None = None) -> Tensor: ...
@@ -354,7 +462,7 @@ class LogicMP(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         # plans are made again when needed
-        return {**self.__dict__, "_executors": {}}
+        return {**self.__dict__, "_executors": {}, "_exact_plans": ExactPlans(self.theory, self.options.semantics)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]

@@ -152,7 +152,8 @@ def _count_by_grounding(theory: Theory, answer: Values) -> Tensor:
 
 def _item(inputs: Inputs, k: int) -> Inputs:
     """One item of a batch, as inputs without batch dimensions."""
-    unary, observed, evidence = ({name: tensor[k : k + 1].detach().cpu() for name, tensor in tensors.items()}
+    unary, observed, evidence = ({name: (tensor[k : k + 1] if len(tensor) > 1 else tensor).detach().cpu()
+                                  for name, tensor in tensors.items()}
                                  for tensors in (inputs.unary, inputs.observed, inputs.evidence))
     return Inputs(unary, observed, evidence, {}, inputs.sizes, ())
 

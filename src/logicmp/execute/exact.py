@@ -266,6 +266,6 @@ def _of_the_others(log_p: Tensor) -> Tensor:
     is_top = torch.zeros_like(log_p, dtype=torch.bool).scatter_(1, at, True)
     p = (log_p - top).exp()
     rest = p.masked_fill(is_top, 0).sum(1, keepdim=True)
-    others = torch.where(is_top, rest, rest + 1 - p.masked_fill(is_top, 0))
+    others = torch.where(is_top, rest, p.sum(1, keepdim=True) - p)
     never = others <= 0
     return (others.masked_fill(never, 1).log() + top).masked_fill(never, 2 * NEVER)

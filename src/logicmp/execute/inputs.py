@@ -4,7 +4,8 @@ Room: plan -> **execute** -> layer.
 
     unary['Friends'] has shape [32, 50, 40]; expected [batch, 50, 50], because Friends(person, person) and person has 50
 
-Every tensor that is returned has exactly one batch dimension.
+Every tensor that is returned has exactly one batch dimension; that of evidence given without one has length 1, so that
+evidence which all items share is stored and multiplied once.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from .state import is_tracing
 
 @dataclass(frozen=True)
 class Inputs:
-    """Checked tensors of one call, all with one batch dimension."""
+    """Checked tensors of one call, all with one batch dimension; of length 1 where all items share the evidence."""
 
     unary: dict[str, Tensor]
     # predicates that are observed as a whole, as zeros and ones
@@ -72,10 +73,14 @@ def read_inputs(theory: Theory, unary: Tensor | Mapping[str, Tensor], evidence: 
         shape = theory.predicate[name].shape(sizes)
         return tensor.expand((*batch, *shape)).reshape((n_batch, *shape))
 
-    observed = {name: flat(name, tensor).to(like.dtype) for name, tensor in given_evidence.items()
-                if tensor.dtype == torch.bool}
-    partial = {name: flat(name, tensor).to(like.dtype) for name, tensor in given_evidence.items()
-               if tensor.dtype != torch.bool}
+    def shared(name: str, tensor: Tensor) -> Tensor:
+        is_shared = tensor.dim() == _n_dims(theory.predicate[name])
+        return (tensor.unsqueeze(0) if is_shared else flat(name, tensor)).to(like.dtype)
+
+    whole = {name for name, tensor in given_evidence.items()
+             if tensor.dtype == torch.bool or (name not in given and _is_complete(theory.predicate[name], tensor))}
+    observed = {name: shared(name, tensor) for name, tensor in given_evidence.items() if name in whole}
+    partial = {name: shared(name, tensor) for name, tensor in given_evidence.items() if name not in whole}
     for name, tensor in partial.items():
         if not is_tracing() and not (tensor.isnan() | (tensor == 0) | (tensor == 1)).all():
             raise LogicMPError(f"evidence[{name!r}] has values other than 0, 1 and NaN",
@@ -87,6 +92,9 @@ def read_inputs(theory: Theory, unary: Tensor | Mapping[str, Tensor], evidence: 
                 raise LogicMPError(f"{predicate.name} is closed world (*) and needs evidence",
                                    f"pass evidence={{{predicate.name!r}: a bool tensor}}")
             full[predicate.name] = like.new_zeros(n_batch, *predicate.shape(sizes))
+    if not full:
+        # the batch size must be visible somewhere
+        observed = {name: tensor.expand(n_batch, *tensor.shape[1:]) for name, tensor in observed.items()}
     return Inputs(full, observed, partial, _masks(theory, mask, sizes, batch, like), sizes, batch)
 
 
@@ -112,6 +120,13 @@ def _check_tensor(what: str, name: str, tensor: Tensor, theory: Theory) -> None:
     if tensor.dim() < _n_dims(predicate):
         raise LogicMPError(f"{what}[{name!r}] has shape {list(tensor.shape)}; expected {_expected(predicate, {})}, "
                            f"because {predicate}")
+
+
+def _is_complete(predicate: Predicate, evidence: Tensor) -> bool:
+    """Whether floats observe a predicate as a whole: all zeros and ones, no NaN."""
+    if is_tracing() or predicate.is_categorical or not evidence.is_floating_point():
+        return False
+    return bool(((evidence == 0) | (evidence == 1)).all())
 
 
 def _n_dims(predicate: Predicate) -> int:

@@ -115,7 +115,7 @@ class Elimination:
                 f"{n_variables:,} variables in {self.n_waves:,} waves, {len(self.groups):,} groups of equal tables, "
                 f"largest table {self.width:,} cells, {self.n_cells:,} cells per item")
         if self.n_wide:
-            text += (f"\ntoo wide: {self.n_wide:,} components; the one of {self.names()} has "
+            text += (f"\ntoo wide: {self.n_wide:,} component{'s' * (self.n_wide > 1)}; that of {self.names()} has "
                      f"{len(self.wide_variables):,} variables and needs more than {self.wide_cells:,} cells "
                      f"(limit {self.max_cells:,})")
         return text
