@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -24,7 +25,15 @@ from torch import Tensor, nn
 from .errors import CostError, LogicMPError
 from .execute.dense import DenseExecutor, build_executor
 from .execute.exact_run import ExactPlans, ExactRun, read_labels
-from .execute.explain import Push, Report, build_report, find_atom, push_of_each_rule, strongest
+from .execute.explain import (
+    Push,
+    Report,
+    build_exact_report,
+    build_report,
+    find_atom,
+    push_of_each_rule,
+    strongest,
+)
 from .execute.inputs import Inputs, read_inputs
 from .execute.marginals import as_given
 from .execute.mean_field import Iteration, Run, Watch, initial_weights
@@ -134,9 +143,11 @@ class LogicMP(nn.Module):
                                reduce, hard_weight, positive_weights, dict(sizes or {}), max_elements, method)
         # by sizes and observed predicates; a plan serves all sizes near its own, unless it depends on them
         self._executors: dict[Any, DenseExecutor] = {}
+        self._has_warned = False
         self._register()
         self.theory = parse_theory(theory) if isinstance(theory, str) else theory
-        self._exact_plans = ExactPlans(self.theory, semantics)
+        # plans of exact inference, made when first needed
+        self._exact_plans: ExactPlans | None = None
         known = self.theory.with_sizes(self.options.sizes)
         self.raw_weights = nn.ParameterList()
         weights = initial_weights(self.theory, known, hard_weight, dtype)
@@ -197,11 +208,18 @@ class LogicMP(nn.Module):
         inputs = read_inputs(self.theory, unary, evidence, mask)
         return self._exact(inputs, evidence, self.options.method == "auto")
 
+    @property
+    def _may_be_exact(self) -> bool:
+        """Whether the options allow exact inference; method "exact" has checked them."""
+        return self.options.method == "exact" or (self.options.semantics != "paper" and self.options.reduce == "sum")
+
     @torch.compiler.disable
     def _exact(self, inputs: Inputs, evidence: Evidence | None, is_cheap: bool = False) -> ExactRun:
         if is_tracing():
             raise LogicMPError("exact inference cannot be exported or transformed by torch.func",
                                "use method='mean-field' there")
+        if self._exact_plans is None:
+            self._exact_plans = ExactPlans(self.theory, self.options.semantics)
         run = ExactRun(self._exact_plans.find(inputs, evidence, is_cheap), inputs, self.weights)
         for part in run.parts:
             if not is_cheap and part.plan is not None:
@@ -230,12 +248,8 @@ class LogicMP(nn.Module):
         Returns:
             A tensor for a tensor, a dict for a dict, of the shapes that came in.
         """
-        if self.options.method == "mean-field":
-            run = self._run(unary, evidence, mask)
-            inputs, logits = run.inputs, run.iterate(self.options.schedule)
-        else:
-            inputs = read_inputs(self.theory, unary, evidence, mask)
-            logits = self._solve(inputs, evidence)
+        inputs = read_inputs(self.theory, unary, evidence, mask)
+        logits = self._mean_field(inputs) if self.options.method == "mean-field" else self._solve(inputs, evidence)
         # a single tensor belongs to the predicate that comes first
         given = {next(iter(inputs.unary)): unary} if isinstance(unary, Tensor) else unary
         found = {name: as_given(inputs, self.theory.predicate[name], logits, x.shape) for name, x in given.items()}
@@ -243,10 +257,9 @@ class LogicMP(nn.Module):
 
     def _solve(self, inputs: Inputs, evidence: Evidence | None) -> dict[str, Tensor]:
         """The logits of method "exact" or "auto": exact marginals, and mean field for what is too wide."""
-        is_auto = self.options.method == "auto"
-        if is_auto and (self.options.semantics == "paper" or self.options.reduce == "mean"):
+        if not self._may_be_exact:
             return self._mean_field(inputs)
-        run = self._exact(inputs, evidence, is_auto)
+        run = self._exact(inputs, evidence, self.options.method == "auto")
         if all(part.plan is None for part in run.parts):
             return self._mean_field(inputs)
         exact = run.logits()
@@ -256,8 +269,22 @@ class LogicMP(nn.Module):
         return {name: torch.where(run.is_exact(name), exact[name], x) for name, x in rest.items()}
 
     def _mean_field(self, inputs: Inputs) -> dict[str, Tensor]:
+        if not self._has_warned and not is_tracing():
+            self._warn_of_hard_rules()
         run = Run(self.executor(inputs.sizes, tuple(inputs.observed)), inputs, self.weights, self.options.reduce)
         return run.iterate(self.options.schedule)
+
+    def _warn_of_hard_rules(self) -> None:
+        """Once per layer: mean field may violate a hard rule."""
+        self._has_warned = True
+        hard = [rule for rule in self.theory.rules if rule.is_hard]
+        if hard:
+            more = f" and {len(hard) - 1} more" if len(hard) > 1 else ""
+            warnings.warn(
+                f"the rule '{hard[0]}'{more} is hard, but mean field can only give it a weight (hard_weight="
+                f"{self.options.hard_weight:g}), so the output may violate it; use method='exact' for narrow rules "
+                "(chains, trees), decode for an answer that satisfies all rules, or give the rule a weight of its own",
+                stacklevel=5)
 
     def log_z(self, unary: Logits, evidence: Evidence | None = None) -> Tensor:
         """The log-partition function of Eq. 1 by exact inference, [batch...]; differentiable.
@@ -415,7 +442,13 @@ class LogicMP(nn.Module):
             unary, evidence, mask: as for `forward`; all items of a batch are reported together.
         """
         with torch.no_grad():
-            return build_report(self._run(unary, evidence, mask), self.options.schedule)
+            run = self._run(unary, evidence, mask)
+            if self.options.method == "mean-field" or not self._may_be_exact:
+                return build_report(run, self.options.schedule)
+            exact = self._exact(run.inputs, evidence, self.options.method == "auto")
+            if not exact.is_complete:
+                return build_report(run, self.options.schedule, str(exact))
+            return build_exact_report(run, exact.logits(), exact.violations(), str(exact))
 
     # saving
 
@@ -462,7 +495,7 @@ class LogicMP(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         # plans are made again when needed
-        return {**self.__dict__, "_executors": {}, "_exact_plans": ExactPlans(self.theory, self.options.semantics)}
+        return {**self.__dict__, "_executors": {}, "_exact_plans": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]

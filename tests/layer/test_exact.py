@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import warnings
 
 import pytest
 import torch
@@ -283,6 +284,32 @@ def test_auto_gives_up_before_it_grounds_too_much() -> None:
     unary = randn(80, 80)
     torch.testing.assert_close(layer(unary), LogicMP("1 C(x,y) ^ C(y,z) => C(x,z)", dtype=DOUBLE)(unary))
     assert str(layer.exact(unary)).startswith("mean field on all components: the evidence leaves at least")
+
+
+def test_the_report_counts_violations_exactly() -> None:
+    rules = "2 L(x) => L(x+1)\nL(x) => L(x+2)."
+    unary = torch.stack([randn(5), randn(5, seed=1)])
+    report = LogicMP(rules, method="exact", dtype=DOUBLE).report(unary)
+    # the slope of log Z by the weight is the expected count of satisfied groundings
+    theory = parse_theory(rules)
+    slope = sum(oracle.log_partition(theory, {"L": x}, None, {"thing": 5}, weights=[2 + 1e-6, None])
+                - oracle.log_partition(theory, {"L": x}, None, {"thing": 5}, weights=[2 - 1e-6, None])
+                for x in unary) / 2e-6
+    assert report.rules[0].after == pytest.approx(2 * 4 - slope, abs=1e-5)
+    assert report.rules[1].after == 0
+    assert str(report).startswith("exact on 1 of 1 components: 5 variables")
+    assert "exact" in str(LogicMP(TRANSITIVE, method="auto").report({"A": torch.zeros(7), "C": torch.zeros(7, 7)}))
+
+
+def test_a_hard_rule_under_mean_field_warns_once() -> None:
+    layer = LogicMP("A(x) => A(x+1).")
+    with pytest.warns(UserWarning, match=r"rule 'A\(x\) => A\(x\+1\)\.' is hard.*hard_weight=10.*method='exact'"):
+        layer(torch.zeros(3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        layer(torch.zeros(3))
+        LogicMP("A(x) => A(x+1).", method="exact")(torch.zeros(3))
+        LogicMP("2 A(x) => A(x+1)")(torch.zeros(3))
 
 
 def test_observed_predicates_that_differ_by_item() -> None:

@@ -90,16 +90,18 @@ class ExactPlan:
 
     # what runs
 
-    def log_z(self, inputs: Inputs, weights: Sequence[Tensor]) -> Tensor:
-        """log Z of each item, [batch]; with masks, less the constant of the groundings that exist.
+    def log_z(self, inputs: Inputs, weights: Sequence[Tensor], with_constant: bool = True) -> Tensor:
+        """log Z of each item, [batch].
 
         Args:
             inputs: checked tensors of the call.
             weights: one tensor for each rule.
+            with_constant: add the weights of all groundings, as Eq. 1 does; otherwise a world gets minus the weights
+                of the groundings that it violates. Needs inputs without masks.
         """
         waves, potentials, tables = self._read(inputs, weights)
         total = self._checked(waves.log_z(potentials, tables), "evidence")
-        if weights and not inputs.masks:
+        if weights and with_constant:
             total = total + (_flat(weights, total) * torch.from_numpy(self.network.base).to(total)).sum()
         for predicate in self._map.latent:
             # a variable with one value is in no table

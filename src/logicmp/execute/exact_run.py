@@ -69,13 +69,22 @@ class ExactRun:
         """The logits of all unobserved predicates, [batch, ...]; 0 where a component is too wide."""
         return self._each(lambda plan, inputs: plan.logits(inputs, self.weights))
 
-    def log_z(self) -> Tensor:
-        """log Z of each item, [batch]."""
-        return self._each(lambda plan, inputs: {"": plan.log_z(inputs, self.weights)})[""]
+    def log_z(self, with_constant: bool = True) -> Tensor:
+        """log Z of each item, [batch]; see `ExactPlan.log_z`."""
+        return self._each(lambda plan, inputs: {"": plan.log_z(inputs, self.weights, with_constant)})[""]
 
     def loss(self, labels: Mapping[str, Tensor]) -> Tensor:
         """Minus the log-probability of labels, [batch]; see `ExactPlan.loss`."""
         return self._each(lambda plan, inputs, own: {"": plan.loss(inputs, self.weights, own)}, labels)[""]
+
+    def violations(self) -> list[float]:
+        """The expected number of violated groundings of each rule, summed over the batch; 0 for a hard rule."""
+        with torch.enable_grad():
+            weights = [w.detach().clone().requires_grad_() for w in self.weights]
+            log_z = ExactRun(self.parts, self.inputs, weights).log_z(with_constant=False).sum()
+            # log Z falls by the count of violations where a weight grows
+            slopes = torch.autograd.grad(log_z, weights, allow_unused=True, materialize_grads=True)
+        return [-float(slope.sum()) for slope in slopes]
 
     def best(self) -> dict[str, Tensor]:
         """The best world of each item, bool, [batch, ...]."""
