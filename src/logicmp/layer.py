@@ -248,8 +248,13 @@ class LogicMP(nn.Module):
         Returns:
             A tensor for a tensor, a dict for a dict, of the shapes that came in.
         """
-        inputs = read_inputs(self.theory, unary, evidence, mask)
-        logits = self._mean_field(inputs) if self.options.method == "mean-field" else self._solve(inputs, evidence)
+        if self.options.method == "mean-field":
+            self._warn_of_hard_rules()
+            run = self._run(unary, evidence, mask)
+            inputs, logits = run.inputs, run.iterate(self.options.schedule)
+        else:
+            inputs = read_inputs(self.theory, unary, evidence, mask)
+            logits = self._solve(inputs, evidence)
         # a single tensor belongs to the predicate that comes first
         given = {next(iter(inputs.unary)): unary} if isinstance(unary, Tensor) else unary
         found = {name: as_given(inputs, self.theory.predicate[name], logits, x.shape) for name, x in given.items()}
@@ -269,13 +274,14 @@ class LogicMP(nn.Module):
         return {name: torch.where(run.is_exact(name), exact[name], x) for name, x in rest.items()}
 
     def _mean_field(self, inputs: Inputs) -> dict[str, Tensor]:
-        if not self._has_warned and not is_tracing():
-            self._warn_of_hard_rules()
+        self._warn_of_hard_rules()
         run = Run(self.executor(inputs.sizes, tuple(inputs.observed)), inputs, self.weights, self.options.reduce)
         return run.iterate(self.options.schedule)
 
     def _warn_of_hard_rules(self) -> None:
         """Once per layer: mean field may violate a hard rule."""
+        if self._has_warned or is_tracing():
+            return
         self._has_warned = True
         hard = [rule for rule in self.theory.rules if rule.is_hard]
         if hard:
@@ -284,7 +290,7 @@ class LogicMP(nn.Module):
                 f"the rule '{hard[0]}'{more} is hard, but mean field can only give it a weight (hard_weight="
                 f"{self.options.hard_weight:g}), so the output may violate it; use method='exact' for narrow rules "
                 "(chains, trees), decode for an answer that satisfies all rules, or give the rule a weight of its own",
-                stacklevel=5)
+                stacklevel=4)
 
     def log_z(self, unary: Logits, evidence: Evidence | None = None) -> Tensor:
         """The log-partition function of Eq. 1 by exact inference, [batch...]; differentiable.

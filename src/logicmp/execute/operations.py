@@ -57,9 +57,9 @@ def multiply(left: Tensor, right: Tensor) -> Tensor:
     """The product of two matrices, [batch, ...]; one that all items share is multiplied with all of them at once."""
     if left.shape[0] == right.shape[0] or is_tracing():
         return torch.matmul(left, right)
-    if right.shape[0] == 1:
-        return torch.matmul(left, right[0])
-    return torch.matmul(right.mT, left[0].mT).mT
+    if right.shape[0] != 1:
+        return multiply(right.mT, left.mT).mT
+    return torch.mm(left.flatten(0, 1), right[0]).unflatten(0, left.shape[:2])
 
 
 class SymmetricSquare(torch.autograd.Function):
