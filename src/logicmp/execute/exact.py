@@ -31,7 +31,7 @@ from ..parse.theory import Theory
 from .entries import ONE_SIZE, Entries, reject_uncovered
 from .inputs import Inputs, world_from_tensors
 from .marginals import CERTAIN, one_per_variable
-from .narrow import NEVER, Waves, is_impossible
+from .narrow import NEVER, Pick, Waves, is_impossible
 
 
 class ExactPlan:
@@ -64,6 +64,7 @@ class ExactPlan:
         self.elimination: Elimination = build_elimination(reduced, max_cells)
         self._map.build(self.elimination)
         self._on: dict[torch.device, tuple[Waves, dict[str, Tensor]]] = {}
+        self._picked: dict[torch.device, dict[str, Pick]] = {}
 
     @property
     def network(self) -> Network:
@@ -132,11 +133,11 @@ class ExactPlan:
         waves, potentials, tables = self._read(inputs, weights)
         log_p, total = waves.marginals(potentials, tables)
         self._checked(total, "evidence")
-        _, maps = self._tensors(log_p.device)
         extra = log_p.new_tensor([[0.0], [CERTAIN], [-CERTAIN]]).expand(3, log_p.shape[1])
         rows = torch.cat([log_p, extra, *(_of_the_others(log_p[a:b].view(n, -1, log_p.shape[1])).flatten(0, 1)
                                           for a, b, n in self._map.merged)])
-        odds = rows.index_select(0, maps["row"]) - rows.index_select(0, maps["minus"])
+        picks = self._picks(log_p.device)
+        odds = picks["row"](rows) - picks["minus"](rows)
         # the log-odds of something certain are finite, so that no loss becomes NaN
         odds = odds.masked_fill(is_impossible(odds), -CERTAIN).masked_fill(is_impossible(-odds), CERTAIN)
         return {name: x.to(inputs.like.dtype) for name, x in self._by_predicate(odds).items()}
@@ -161,6 +162,15 @@ class ExactPlan:
                     name: torch.from_numpy(array).to(device) for name, array in self._map.arrays.items()}
         return self._on[device]
 
+    def _picks(self, device: torch.device) -> dict[str, Pick]:
+        """From entries to rows of potentials, and from log-probabilities to entries."""
+        if device not in self._picked:
+            _, maps = self._tensors(device)
+            n_rows = self.elimination.n_rows + 3 + sum(b - a for a, b, _ in self._map.merged)
+            self._picked[device] = {"entry": Pick(maps["entry"], self._map.n_entries + 1),
+                                    "row": Pick(maps["row"], n_rows), "minus": Pick(maps["minus"], n_rows)}
+        return self._picked[device]
+
     def _by_predicate(self, entries: Tensor) -> dict[str, Tensor]:
         """Entries, [entries, batch], in the shapes of the predicates, [batch, ...]."""
         return {name: entries[begin : begin + math.prod(shape)].t().reshape(-1, *shape)
@@ -181,7 +191,7 @@ class ExactPlan:
         dtype = like.dtype if like.dtype in (torch.float32, torch.float64) else torch.float32
         empty = torch.empty(0, math.prod(inputs.batch), dtype=dtype, device=like.device)
         given = {p.name: one_per_variable(p, inputs.unary[p.name]) for p in self._map.latent}
-        potentials = self._entries(given, empty).index_select(0, maps["entry"])
+        potentials = self._picks(like.device)["entry"](self._entries(given, empty))
         own = {name: x for name, x in inputs.evidence.items() if name not in self.known}
         if own:
             # an observed variable is not summed over, so its unary potential does not count

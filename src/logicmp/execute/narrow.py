@@ -83,6 +83,10 @@ class _Tables:
         """Rows of values as [n, 1, values, batch]."""
         return x.view(self.n, 1, self.n_values, x.shape[-1])
 
+    def rows_of(self, x: Tensor) -> Tensor:
+        """The group's part of rows of values, as [n, values, batch]."""
+        return x[self.rows].view(self.n, self.n_values, x.shape[-1])
+
     def both(self, x: Tensor) -> Tensor:
         """Rows of cells as [n, states, values, batch]."""
         return x.view(self.n, self.n_states, self.n_values, x.shape[-1])
@@ -104,7 +108,6 @@ class Waves:
     def __init__(self, plan: Elimination, device: torch.device):
         self.plan = plan
         self.groups = [_Tables(group, device) for group in plan.groups]
-        self.has_wide = any(group.to_cells is not None for group in self.groups)
         self.at, self.weight = (torch.from_numpy(array).to(device) for array in (plan.at, plan.weight))
         self.coefficient = torch.from_numpy(plan.coefficient).to(device)
         self.barrier: Tensor | None = None
@@ -130,25 +133,39 @@ class Waves:
         return found
 
     def marginals(self, potentials: Tensor, tables: Tensor) -> tuple[Tensor, Tensor]:
-        """The log-probability of each value of each variable, [rows, batch], and log Z, [batch]."""
+        """The log-probability of each value of each variable, [rows, batch], and log Z without gradient, [batch]."""
         found: tuple[Tensor, Tensor] = _Marginals.apply(potentials, tables, self)  # type: ignore[no-untyped-call]
         return found
 
     # the passes
 
-    def up(self, potentials: Tensor, tables: Tensor) -> tuple[Tensor, list[Tensor], Tensor]:
-        """The log-weights of all cells with the messages from below, what each table sums to by state, and log Z."""
+    def up(self, potentials: Tensor, tables: Tensor, keep: bool) -> tuple[Tensor, Tensor, list[Tensor], Tensor]:
+        """From the leaves to the roots.
+
+        Args:
+            potentials, tables: as for `log_z`.
+            keep: whether the log-weights of the cells are needed later.
+
+        Returns:
+            The log-weights of all cells with the messages from below, the probability of each cell given its state, the
+            logarithm of what each table sums to by state, and log Z. Without `keep` the first two are one tensor.
+        """
         n_batch = potentials.shape[1]
         cells = potentials.new_empty(self.plan.n_cells, n_batch)
+        shares = torch.empty_like(cells) if keep else cells
         messages = potentials.new_empty(self.plan.n_messages, n_batch)
         total = potentials.new_zeros(n_batch)
         sums = []
         for group in self.groups:
             x = self._enter(group, potentials, tables, messages, group.both(cells[group.cells]))
-            summed = _log_sum(x, 2)
+            share = group.both(shares[group.cells])
+            top = x.amax(2, keepdim=True)
+            summed = torch.sub(x, top, out=share).exp_().sum(2, keepdim=True)
+            share /= summed
+            summed.log_().add_(top)
             total += _pass_on(summed, messages[group.messages])
-            sums.append(summed.unsqueeze(2))
-        return cells, sums, total
+            sums.append(summed)
+        return cells, shares, sums, total
 
     def _enter(self, group: _Tables, potentials: Tensor, tables: Tensor, messages: Tensor, out: Tensor) -> Tensor:
         """Fill the tables of a group: potentials, weights and messages."""
@@ -160,72 +177,85 @@ class Waves:
             out += group.both(_bag(messages, group.to_cells))
         return out
 
+    def probabilities(self, shares: Tensor) -> tuple[Tensor, Tensor]:
+        """From the roots to the leaves: the probability of all values, and of all cells (in place of the shares)."""
+        values = shares.new_empty(self.plan.n_rows, shares.shape[1])
+        for group in reversed(self.groups):
+            own = group.both(shares[group.cells])
+            if group.parent_rows is not None:
+                own *= group.states(values.index_select(0, group.parent_rows))
+            elif group.n_merged:
+                own *= self._merged(shares, group).sum(1).unsqueeze(2)
+            torch.sum(own, 1, out=group.rows_of(values))
+        return values, shares
+
+    def _merged(self, cells: Tensor, group: _Tables) -> Tensor:
+        """The cells of the parents' tables for each state, [n, r, states, batch]."""
+        return cells.index_select(0, group.parent_cells).view(group.n, group.n_merged, group.n_states, -1)
+
     def down(self, cells: Tensor, sums: list[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-        """The log-probability of all values, of all states of separators, and of all cells."""
+        """The same in logarithms, precise for small probabilities: of all values, all states, and all cells."""
         n_batch = cells.shape[1]
         values, states = (cells.new_empty(n, n_batch) for n in (self.plan.n_rows, self.plan.n_messages))
-        found = torch.empty_like(cells)
         for group, summed in zip(reversed(self.groups), reversed(sums), strict=True):
-            above = group.states(states[group.messages])
+            own = group.both(cells[group.cells])
+            own -= summed
             if group.parent_rows is not None:
-                torch.index_select(values, 0, group.parent_rows, out=states[group.messages])
+                own += group.states(torch.index_select(values, 0, group.parent_rows, out=states[group.messages]))
             elif group.n_merged:
-                merged = found.index_select(0, group.parent_cells).view(group.n, group.n_merged, group.n_states, -1)
-                above.copy_(_log_sum(merged, 1).clamp_min_(2 * NEVER).unsqueeze(2))
-            else:
-                above.zero_()
-            own = group.both(found[group.cells])
-            torch.sub(group.both(cells[group.cells]), summed, out=own)
-            own += above
-            # further below than any sum of possible things, so that its share of something impossible is zero, too
-            own.masked_fill_(is_impossible(own), 8 * NEVER)
-            group.values(values[group.rows]).copy_(_log_sum(own, 1).clamp_min_(2 * NEVER).unsqueeze(1))
-        return values, states, found
+                above = group.states(states[group.messages])
+                above.copy_(_log_sum(self._merged(cells, group), 1).unsqueeze(2))
+                own += above
+            group.rows_of(values).copy_(_log_sum(own, 1))
+        return values, states, cells
 
-    def back(self, slope: Tensor, slope_z: Tensor, cells: Tensor, sums: list[Tensor], values: Tensor, states: Tensor,
-             found: Tensor) -> tuple[Tensor, Tensor]:
-        """The gradient by potentials and by cells, given the gradients by the log-probabilities and by log Z.
+    def back(self, slope: Tensor, shares: Tensor, values: Tensor, states: Tensor, cells: Tensor
+             ) -> tuple[Tensor, Tensor]:
+        """The gradient by potentials and by cells, given that by the log-probabilities of the values.
 
         With f = sum of slope / p of the values that a world has, less its mean, the gradient by a cell's log-weight is
         E[f; the cell]. On the way up, `carried` is that of f's part below; on the way down, the rest is added.
+
+        Args:
+            slope: the gradient by `values`.
+            shares: from `up`.
+            values, states, cells: from `down`.
         """
         carried = torch.empty_like(states)
-        gradient = torch.empty_like(found)
+        gradient = torch.empty_like(cells)
+        # nothing is a share of something impossible
+        values = values.clamp_min(NEVER / 2)
+        means = values.exp()
         for group in self.groups:
-            log_p = group.both(found[group.cells])
             own = group.values(slope[group.rows])
-            # p times the mean of the own part of f
-            out = group.both(gradient[group.cells])
-            torch.exp(log_p, out=out).mul_(-own.sum(2, keepdim=True))
+            own = torch.addcmul(own, group.values(means[group.rows]), own.sum(2, keepdim=True), value=-1)
             if group.to_values is not None:
-                own = own + group.values(_bag(carried, group.to_values))
-            out += (log_p - group.values(values[group.rows])).exp_().mul_(own)
+                own += group.values(_bag(carried, group.to_values))
+            out = group.both(gradient[group.cells])
+            torch.sub(group.both(cells[group.cells]), group.values(values[group.rows]), out=out).exp_().mul_(own)
             if group.to_cells is not None:
                 indices, begins = group.to_cells
-                entered = (found.index_select(0, group.entered) - states.index_select(0, indices)).exp_()
+                above = states.index_select(0, indices).clamp_min_(NEVER / 2)
+                entered = (cells.index_select(0, group.entered) - above).exp_()
                 entered *= carried.index_select(0, indices)
                 out += group.both(_bag(entered, (torch.arange(len(indices), device=begins.device), begins)))
             torch.sum(out, 2, out=carried[group.messages].view(group.n, group.n_states, -1))
         by_row = torch.empty_like(slope)
-        for group, summed in zip(reversed(self.groups), reversed(sums), strict=True):
+        for group in reversed(self.groups):
             out = group.both(gradient[group.cells])
             rest: Tensor | None = None
             if group.parent_rows is not None:
                 rest = by_row.index_select(0, group.parent_rows)
             elif group.n_merged:
-                rest = gradient.index_select(0, group.parent_cells).view(
-                    group.n, group.n_merged, group.n_states, -1).sum(1).flatten(0, 1)
+                rest = self._merged(gradient, group).sum(1).flatten(0, 1)
             if rest is not None:
                 rest -= carried[group.messages]
-                out += (group.both(cells[group.cells]) - summed).exp_().mul_(group.states(rest))
-            torch.sum(out, 1, out=by_row[group.rows].view(group.n, group.n_values, -1))
-        by_row += values.exp() * slope_z
-        gradient += found.exp().mul_(slope_z)
+                out.addcmul_(group.both(shares[group.cells]), group.states(rest))
+            torch.sum(out, 1, out=group.rows_of(by_row))
         return by_row, gradient
 
-    def by_table(self, gradient: Tensor) -> Tensor:
+    def by_table(self, each: Tensor) -> Tensor:
         """The gradient by the tables of weights, which several members of a group share, from that by cells."""
-        each = gradient.sum(1)
         found = each.new_zeros(self.plan.n_kind_cells)
         for group in self.groups:
             own = each[group.cells].view(group.n, -1)
@@ -247,9 +277,9 @@ class Waves:
         chosen = []
         for group in self.groups:
             x = potentials.new_empty(group.n, group.n_states, group.n_values, n_batch)
-            largest, at = self._enter(group, potentials, tables, messages, x).max(2)
+            largest, at = self._enter(group, potentials, tables, messages, x).max(2, keepdim=True)
             total += _pass_on(largest, messages[group.messages])
-            chosen.append(at)
+            chosen.append(at.squeeze(2))
         world = torch.zeros(len(self.plan.network.cards), n_batch, dtype=torch.long, device=potentials.device)
         for group, at in zip(reversed(self.groups), reversed(chosen), strict=True):
             world[group.variables] = at.gather(1, self._state(group, world).unsqueeze(1)).squeeze(1)
@@ -283,7 +313,37 @@ def _pass_on(summed: Tensor, messages: Tensor) -> Tensor:
     """Write messages whose largest entry is 0, and return what was taken off, summed over the group, [batch]."""
     top = summed.amax(1, keepdim=True)
     torch.sub(summed, top, out=messages.view(summed.shape))
-    return top.sum((0, 1))
+    return top.sum((0, 1, 2))
+
+
+class Pick:
+    """Some rows of a tensor, by index; the way back adds up the rows that were taken more than once.
+
+    Args:
+        index: which rows, in order.
+        n: how many rows there are.
+    """
+
+    def __init__(self, index: Tensor, n: int):
+        self.index = index
+        self.order = index.argsort(stable=True)
+        self.begins = torch.searchsorted(index[self.order], torch.arange(n, device=index.device))
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        found: Tensor = _Pick.apply(rows, self)  # type: ignore[no-untyped-call]
+        return found
+
+
+class _Pick(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, pick: Pick) -> Tensor:
+        ctx.pick = pick
+        return rows.index_select(0, pick.index)
+
+    @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator]
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, None]:
+        return _bag(slope.contiguous(), (ctx.pick.order, ctx.pick.begins)), None
 
 
 class _LogZ(torch.autograd.Function):
@@ -291,34 +351,33 @@ class _LogZ(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, potentials: Tensor, tables: Tensor, waves: Waves) -> Tensor:
-        cells, sums, total = waves.up(potentials, tables)
-        ctx.save_for_backward(cells, *sums)
+        _, shares, _, total = waves.up(potentials, tables, keep=False)
+        ctx.save_for_backward(shares)
         ctx.waves = waves
         return total
 
     @staticmethod
     @once_differentiable  # type: ignore[untyped-decorator]
-    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
-        cells, *sums = ctx.saved_tensors
-        values, _, found = ctx.waves.down(cells, sums)
-        by_table = ctx.waves.by_table(found.exp_().mul_(slope)) if ctx.needs_input_grad[1] else None
-        return values.exp_().mul_(slope), by_table, None
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, Tensor | None, None]:
+        values, cells = ctx.waves.probabilities(ctx.saved_tensors[0].clone())
+        by_table = ctx.waves.by_table(cells @ slope) if ctx.needs_input_grad[1] else None
+        return values.mul_(slope), by_table, None
 
 
 class _Marginals(torch.autograd.Function):
-    """The log-probabilities of all values, and log Z."""
+    """The log-probabilities of all values, and whether each item has a possible world: log Z, without gradient."""
 
     @staticmethod
     def forward(ctx: Any, potentials: Tensor, tables: Tensor, waves: Waves) -> tuple[Tensor, Tensor]:
-        cells, sums, total = waves.up(potentials, tables)
-        values, states, found = waves.down(cells, sums)
-        ctx.save_for_backward(cells, values, states, found, *sums)
+        cells, shares, sums, total = waves.up(potentials, tables, keep=True)
+        values, states, cells = waves.down(cells, sums)
+        ctx.save_for_backward(shares, values, states, cells)
+        ctx.mark_non_differentiable(total)
         ctx.waves = waves
         return values, total
 
     @staticmethod
     @once_differentiable  # type: ignore[untyped-decorator]
-    def backward(ctx: Any, slope: Tensor, slope_z: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
-        cells, values, states, found, *sums = ctx.saved_tensors
-        by_row, gradient = ctx.waves.back(slope, slope_z, cells, sums, values, states, found)
-        return by_row, ctx.waves.by_table(gradient) if ctx.needs_input_grad[1] else None, None
+    def backward(ctx: Any, slope: Tensor, _: Tensor) -> tuple[Tensor, Tensor | None, None]:
+        by_row, gradient = ctx.waves.back(slope, *ctx.saved_tensors)
+        return by_row, ctx.waves.by_table(gradient.sum(1)) if ctx.needs_input_grad[1] else None, None
