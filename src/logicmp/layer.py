@@ -270,11 +270,12 @@ class LogicMP(nn.Module):
         exact = run.logits()
         if run.is_complete:
             return exact
-        rest = self._mean_field(inputs)
+        rest = self._mean_field(inputs, run.has_wide_hard_rules)
         return {name: torch.where(run.is_exact(name), exact[name], x) for name, x in rest.items()}
 
-    def _mean_field(self, inputs: Inputs) -> dict[str, Tensor]:
-        self._warn_of_hard_rules()
+    def _mean_field(self, inputs: Inputs, has_hard_rules: bool = True) -> dict[str, Tensor]:
+        if has_hard_rules:
+            self._warn_of_hard_rules()
         run = Run(self.executor(inputs.sizes, tuple(inputs.observed)), inputs, self.weights, self.options.reduce)
         return run.iterate(self.options.schedule)
 
@@ -290,7 +291,7 @@ class LogicMP(nn.Module):
                 f"the rule '{hard[0]}'{more} is hard, but mean field can only give it a weight (hard_weight="
                 f"{self.options.hard_weight:g}), so the output may violate it; use method='exact' for narrow rules "
                 "(chains, trees), decode for an answer that satisfies all rules, or give the rule a weight of its own",
-                stacklevel=4)
+                stacklevel=6)
 
     def log_z(self, unary: Logits, evidence: Evidence | None = None) -> Tensor:
         """The log-partition function of Eq. 1 by exact inference, [batch...]; differentiable.

@@ -59,6 +59,11 @@ class ExactRun:
         """Whether every component of every item is narrow enough."""
         return all(part.plan is not None and not part.plan.elimination.n_wide for part in self.parts)
 
+    @property
+    def has_wide_hard_rules(self) -> bool:
+        """Whether a hard rule connects atoms of a component that is too wide."""
+        return any(part.plan is None or part.plan.elimination.has_wide_hard_rules for part in self.parts)
+
     def __str__(self) -> str:
         if len(self.parts) == 1:
             return str(self.parts[0])

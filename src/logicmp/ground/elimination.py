@@ -109,6 +109,13 @@ class Elimination:
     def network(self) -> Network:
         return self.reduced.network
 
+    @property
+    def has_wide_hard_rules(self) -> bool:
+        """Whether a hard rule connects atoms of a component that is too wide."""
+        network = self.network
+        hard = network.begins[:-1][network.param == HARD]
+        return bool((self.row_of[network.var[hard]] < 0).any())
+
     def __str__(self) -> str:
         n_variables = sum(group.n for group in self.groups)
         text = (f"exact on {self.n_components:,} of {self.n_components + self.n_wide:,} components: "
