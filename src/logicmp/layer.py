@@ -110,7 +110,8 @@ class LogicMP(nn.Module):
         returns:      the same keys and shapes, logits again
 
     Args:
-        theory: rules as text, or a `Theory`. One line without declarations is enough.
+        theory: rules as text, or a `Theory`. One line without declarations is enough. Facts of closed predicates
+            (`parent(Dog, Animal).` where `*parent(label, label)`) are evidence of every call that gives none.
         iterations: mean-field updates per call, at least 0; by default those of the schedule (5 for "paper",
             15 for "adaptive").
         damping: share of the previous log-odds kept in each update, 0 to below 1; by default that of the schedule.
@@ -145,7 +146,14 @@ class LogicMP(nn.Module):
         self._executors: dict[Any, DenseExecutor] = {}
         self._has_warned = False
         self._register()
-        self.theory = parse_theory(theory) if isinstance(theory, str) else theory
+        # as it was given; `theory` is without the facts, which are evidence
+        self.source = parse_theory(theory) if isinstance(theory, str) else theory
+        self.theory, facts = self.source.split_facts()
+        self._facts = tuple(facts)
+        for k, (name, places) in enumerate(facts.items()):
+            values = torch.zeros(self.theory.predicate[name].shape(self.theory.sizes), dtype=torch.bool)
+            values[tuple(torch.tensor(places).T)] = True
+            self.register_buffer(f"_facts_{k}", values, persistent=False)
         # plans of exact inference, made when first needed
         self._exact_plans: ExactPlans | None = None
         known = self.theory.with_sizes(self.options.sizes)
@@ -192,9 +200,15 @@ class LogicMP(nn.Module):
                                "export with fixed sizes, or raise max_elements if values were sliced")
         return executor
 
+    def _with_facts(self, evidence: Evidence | None) -> Evidence | None:
+        """The evidence of a call, and the facts in the theory for predicates without evidence."""
+        if not self._facts or (evidence is not None and not isinstance(evidence, Mapping)):
+            return evidence
+        return {**{name: getattr(self, f"_facts_{k}") for k, name in enumerate(self._facts)}, **(evidence or {})}
+
     def _run(self, unary: Logits, evidence: Evidence | None, mask: Mask | None) -> Run:
         weights = self.weights
-        inputs = read_inputs(self.theory, unary, evidence, mask)
+        inputs = read_inputs(self.theory, unary, self._with_facts(evidence), mask)
         return Run(self.executor(inputs.sizes, tuple(inputs.observed)), inputs, weights, self.options.reduce)
 
     def exact(self, unary: Logits, evidence: Evidence | None = None, mask: Mask | None = None) -> ExactRun:
@@ -205,15 +219,17 @@ class LogicMP(nn.Module):
         Args:
             unary, evidence, mask: as for `forward`.
         """
+        evidence = self._with_facts(evidence)
         inputs = read_inputs(self.theory, unary, evidence, mask)
-        return self._exact(inputs, evidence, self.options.method == "auto")
+        found: ExactRun = self._exact(inputs, evidence, self.options.method == "auto")
+        return found
 
     @property
     def _may_be_exact(self) -> bool:
         """Whether the options allow exact inference; method "exact" has checked them."""
         return self.options.method == "exact" or (self.options.semantics != "paper" and self.options.reduce == "sum")
 
-    @torch.compiler.disable
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def _exact(self, inputs: Inputs, evidence: Evidence | None, is_cheap: bool = False) -> ExactRun:
         if is_tracing():
             raise LogicMPError("exact inference cannot be exported or transformed by torch.func",
@@ -253,18 +269,19 @@ class LogicMP(nn.Module):
             run = self._run(unary, evidence, mask)
             inputs, logits = run.inputs, run.iterate(self.options.schedule)
         else:
+            evidence = self._with_facts(evidence)
             inputs = read_inputs(self.theory, unary, evidence, mask)
             logits = self._solve(inputs, evidence)
-        # a single tensor belongs to the predicate that comes first
-        given = {next(iter(inputs.unary)): unary} if isinstance(unary, Tensor) else unary
-        found = {name: as_given(inputs, self.theory.predicate[name], logits, x.shape) for name, x in given.items()}
-        return next(iter(found.values())) if isinstance(unary, Tensor) else found
+        if isinstance(unary, Tensor):
+            # it belongs to the predicate that comes first
+            return as_given(inputs, self.theory.predicate[next(iter(inputs.unary))], logits, unary.shape)
+        return {name: as_given(inputs, self.theory.predicate[name], logits, x.shape) for name, x in unary.items()}
 
     def _solve(self, inputs: Inputs, evidence: Evidence | None) -> dict[str, Tensor]:
         """The logits of method "exact" or "auto": exact marginals, and mean field for what is too wide."""
         if not self._may_be_exact:
             return self._mean_field(inputs)
-        run = self._exact(inputs, evidence, self.options.method == "auto")
+        run: ExactRun = self._exact(inputs, evidence, self.options.method == "auto")
         if all(part.plan is None for part in run.parts):
             return self._mean_field(inputs)
         exact = run.logits()
@@ -299,8 +316,10 @@ class LogicMP(nn.Module):
         Args:
             unary, evidence: as for `forward`.
         """
+        evidence = self._with_facts(evidence)
         inputs = read_inputs(self.theory, unary, evidence, None)
-        return self._exact(inputs, evidence).log_z().reshape(inputs.batch)
+        run: ExactRun = self._exact(inputs, evidence)
+        return run.log_z().reshape(inputs.batch)
 
     def loss(self, unary: Logits, labels: Logits, evidence: Evidence | None = None,
              mask: Mask | None = None) -> Tensor:
@@ -314,9 +333,11 @@ class LogicMP(nn.Module):
             labels: in the form of `unary`: bool, floats with NaN for a missing label, or for a multi-class predicate
                 integers, negative where the label is missing. Labels of masked entities are ignored.
         """
+        evidence = self._with_facts(evidence)
         inputs = read_inputs(self.theory, unary, evidence, mask)
         given = {next(iter(inputs.unary)): labels} if isinstance(labels, Tensor) else labels
-        return self._exact(inputs, evidence).loss(read_labels(self.theory, given, inputs)).reshape(inputs.batch)
+        run: ExactRun = self._exact(inputs, evidence)
+        return run.loss(read_labels(self.theory, given, inputs)).reshape(inputs.batch)
 
     def decode(self, unary: Logits, evidence: Evidence | None = None,
                mask: Mask | None = None) -> Tensor | dict[str, Tensor]:
@@ -331,6 +352,7 @@ class LogicMP(nn.Module):
         Returns:
             A tensor for a tensor, a dict for a dict; observed predicates are left out.
         """
+        evidence = self._with_facts(evidence)
         inputs = read_inputs(self.theory, unary, evidence, mask)
         try:
             world = self._exact(inputs, evidence).best()
@@ -452,7 +474,7 @@ class LogicMP(nn.Module):
             run = self._run(unary, evidence, mask)
             if self.options.method == "mean-field" or not self._may_be_exact:
                 return build_report(run, self.options.schedule)
-            exact = self._exact(run.inputs, evidence, self.options.method == "auto")
+            exact = self._exact(run.inputs, self._with_facts(evidence), self.options.method == "auto")
             if not exact.is_complete:
                 return build_report(run, self.options.schedule, str(exact))
             return build_exact_report(run, exact.logits(), exact.violations(), str(exact))
@@ -461,18 +483,18 @@ class LogicMP(nn.Module):
 
     def get_extra_state(self) -> Tensor:
         """The rules, as bytes in a tensor: nothing that has to be unpickled."""
-        return torch.tensor(list(str(self.theory).encode()), dtype=torch.uint8)
+        return torch.tensor(list(str(self.source).encode()), dtype=torch.uint8)
 
     def set_extra_state(self, state: Tensor) -> None:
         text = bytes(state.tolist()).decode()
-        if parse_theory(text) != parse_theory(str(self.theory)):
+        if parse_theory(text) != parse_theory(str(self.source)):
             raise LogicMPError("the saved state belongs to other rules:\n" + text,
                                "make the layer from these rules, or use LogicMP.load")
 
     def save(self, path: str | Path) -> None:
         """Write rules, options and weights to one safetensors file at `path`, whole or not at all."""
         save_tensors(Path(path), {k: v for k, v in self.state_dict().items() if not k.endswith("_extra_state")},
-                     {"theory": str(self.theory), "options": json.dumps(asdict(self.options))}, "a layer")
+                     {"theory": str(self.source), "options": json.dumps(asdict(self.options))}, "a layer")
 
     @staticmethod
     def load(path: str | Path) -> LogicMP:

@@ -365,3 +365,25 @@ def test_a_first_call_in_inference_mode_leaves_a_layer_that_trains() -> None:
         layer(unary)
     layer(unary).sum().backward()
     assert unary.grad is not None
+
+
+# facts in the theory
+
+STATED = "label = {Animal, Dog, Cat}\n*parent(label, label)\nL(label)\nparent(c, p) ^ L(c) => L(p)."
+
+
+@pytest.mark.parametrize("method", ["mean-field", "exact"])
+@pytest.mark.filterwarnings("ignore:the rule")
+def test_facts_in_the_theory_are_evidence(method: str, tmp_path: object) -> None:
+    layer = LogicMP(STATED + "\nparent(Dog, Animal).\nparent(Cat, Animal).", method=method)
+    parent = torch.tensor([[0, 0, 0], [1, 0, 0], [1, 0, 0]]).bool()
+    unary = randn(2, 3, dtype=torch.float32)
+    want = LogicMP(STATED, method=method)(unary, {"parent": parent})
+    torch.testing.assert_close(layer(unary), want)
+    # evidence of the call comes first
+    free = {"parent": torch.zeros(3, 3).bool()}
+    torch.testing.assert_close(layer(unary, free), unary)
+    assert len(layer.weights) == 1
+    layer.save(f"{tmp_path}/layer.safetensors")
+    torch.testing.assert_close(LogicMP.load(f"{tmp_path}/layer.safetensors")(unary), want)
+    assert "parent(Dog, Animal)." in bytes(layer.get_extra_state().tolist()).decode()

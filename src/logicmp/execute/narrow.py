@@ -363,7 +363,7 @@ class _Pick(torch.autograd.Function):
         return rows.index_select(0, pick.index)
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, None]:
         return _bag(slope.contiguous(), (ctx.pick.order, ctx.pick.begins)), None
 
@@ -379,7 +379,7 @@ class _LogZ(torch.autograd.Function):
         return total
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, Tensor | None, None]:
         values, cells = ctx.waves.probabilities(ctx.saved_tensors[0].clone())
         by_table = ctx.waves.by_table(cells @ slope) if ctx.needs_input_grad[1] else None
@@ -399,7 +399,7 @@ class _Marginals(torch.autograd.Function):
         return values, total
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, slope: Tensor, _: Tensor) -> tuple[Tensor, Tensor | None, None]:
         by_row, gradient = ctx.waves.back(slope, *ctx.saved_tensors)
         return by_row, ctx.waves.by_table(gradient.sum(1)) if ctx.needs_input_grad[1] else None, None

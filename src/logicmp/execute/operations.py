@@ -59,7 +59,7 @@ def multiply(left: Tensor, right: Tensor) -> Tensor:
         return torch.matmul(left, right)
     if right.shape[0] != 1:
         return multiply(right.mT, left.mT).mT
-    return torch.mm(left.flatten(0, 1), right[0]).unflatten(0, left.shape[:2])
+    return torch.mm(left.flatten(0, 1), right[0]).view(*left.shape[:2], right.shape[-1])
 
 
 class SymmetricSquare(torch.autograd.Function):

@@ -11,17 +11,17 @@ and shape are a group: a few tensor operations compute all of them.
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from .exclusive import Reduced
 from .network import HARD, Network, label_components
+from .order import Order, eliminate
 
 # a component whose tables have more cells together is too wide for the layer
 MAX_CELLS = 2**22
@@ -29,11 +29,6 @@ MAX_CELLS = 2**22
 SHORTCUTS = (0, 64, 1024)
 # chains and trees with fewer waves need no shortcut
 FEW_WAVES = 10
-# microseconds per group and per cell of one item, all passes together: only their ratio matters
-GROUP_COST = 200.0
-CELL_COST = 0.25
-# neighbours up to which it is tested whether summing out a variable connects new pairs
-MAX_CLIQUE = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,128 +131,28 @@ class Elimination:
 def build_elimination(reduced: Reduced, max_cells: int = MAX_CELLS) -> Elimination:
     """Plan to sum over the worlds of a network, component by component; those that need too many cells are left out."""
     network = reduced.network
-    scopes = np.split(network.var, network.begins[1:-1]) if network.n_features else []
-    scopes = [scope.tolist() for scope in scopes]
+    scopes = [scope.tolist() for scope in np.split(network.var, network.begins[1:-1])] if network.n_features else []
     label = label_components(network)
-    found: list[_Order] = []
+    found: list[Order] = []
     for limit in SHORTCUTS:
-        found.append(_eliminate(network.cards.tolist(), scopes, label, limit, max_cells))
+        found.append(eliminate(network.cards.tolist(), scopes, label, limit, max_cells))
         if limit == 0 and found[0].n_waves <= FEW_WAVES:
             break
     order = min(found, key=lambda o: (len(o.wide), o.cost))
     return _Builder(reduced, order, scopes, label, max_cells).build()
 
 
-# the order
+class _Key(NamedTuple):
+    """What the tables of a group have in common; see `Group`, and `_n_merged`."""
 
-
-@dataclass
-class _Order:
-    """The variables in the order of elimination, with the neighbours that each has then."""
-
-    scope: dict[int, tuple[int, ...]]
-    # the components that need too many cells, by label, and the cells counted so far
-    wide: dict[int, int]
-    wave: dict[int, int]
-    cost: float = 0.0
-
-    @property
-    def n_waves(self) -> int:
-        return max(self.wave.values(), default=-1) + 1
-
-
-def _eliminate(cards: list[int], scopes: list[list[int]], label: np.ndarray, limit: int, max_cells: int) -> _Order:
-    """Sum out independent variables in rounds: those that connect no new pair, or whose tables are within the limit.
-
-    If there is none, the variable with the smallest table.
-    """
-    near: list[set[int]] = [set() for _ in cards]
-    for scope in {tuple(scope) for scope in scopes}:
-        for v in scope:
-            near[v].update(scope)
-    for v, others in enumerate(near):
-        others.discard(v)
-    widest = max_cells.bit_length()
-    total: dict[int, int] = defaultdict(int)
-    wide: dict[int, int] = {}
-    found: dict[int, tuple[int, ...]] = {}
-    heap: list[tuple[int, int]] = []
-    ready: set[int] = set()
-
-    def cost(v: int) -> int:
-        # with more neighbours it is too wide in any case
-        return cards[v] * math.prod(cards[u] for u in near[v]) if len(near[v]) <= widest else 2 ** len(near[v])
-
-    def look(v: int) -> None:
-        others = near[v]
-        if len(others) <= 1 or cost(v) <= limit or (
-                len(others) <= MAX_CLIQUE and all(b in near[a] for a, b in itertools.combinations(others, 2))):
-            ready.add(v)
-        else:
-            ready.discard(v)
-            heapq.heappush(heap, (cost(v), v))
-
-    def remove(v: int) -> None:
-        size, component = cost(v), int(label[v])
-        total[component] += size
-        if total[component] > max_cells:
-            wide[component] = total[component]
-            return
-        found[v] = tuple(near[v])
-        for u in near[v]:
-            near[u].update(near[v])
-            near[u] -= {u, v}
-
-    for v in range(len(cards)):
-        look(v)
-    while ready or heap:
-        if ready:
-            blocked: set[int] = set()
-            chosen = []
-            for v in sorted(ready, key=lambda v: (cost(v), v)):
-                if v not in blocked:
-                    chosen.append(v)
-                    blocked |= near[v]
-        else:
-            size, v = heapq.heappop(heap)
-            if v in found or int(label[v]) in wide or size != cost(v):
-                continue
-            chosen = [v]
-        changed: set[int] = set()
-        for v in chosen:
-            ready.discard(v)
-            if int(label[v]) not in wide:
-                changed |= near[v]
-                remove(v)
-        for u in changed:
-            if u not in found and int(label[u]) not in wide:
-                look(u)
-        ready = {v for v in ready if int(label[v]) not in wide}
-    order = _Order({v: scope for v, scope in found.items() if int(label[v]) not in wide}, wide, {})
-    _measure(order, cards)
-    return order
-
-
-def _measure(order: _Order, cards: list[int]) -> None:
-    """The wave of each variable: its height in the tree of tables; and what all groups cost."""
-    place = {v: k for k, v in enumerate(order.scope)}
-    shapes = set()
-    cells = 0
-    for v, scope in order.scope.items():
-        wave = order.wave.setdefault(v, 0)
-        shapes.add((wave, cards[v], *sorted(cards[u] for u in scope)))
-        cells += cards[v] * math.prod(cards[u] for u in scope)
-        if scope:
-            parent = min(scope, key=place.__getitem__)
-            order.wave[parent] = max(order.wave.get(parent, 0), wave + 1)
-    order.cost = GROUP_COST * len(shapes) + CELL_COST * cells
-
-
-# the groups
+    wave: int
+    shape: tuple[int, ...]
+    n_values: int
+    n_merged: int
 
 
 class _Builder:
-    def __init__(self, reduced: Reduced, order: _Order, scopes: list[list[int]], label: np.ndarray, max_cells: int):
+    def __init__(self, reduced: Reduced, order: Order, scopes: list[list[int]], label: np.ndarray, max_cells: int):
         self.reduced, self.order, self.label, self.max_cells = reduced, order, label, max_cells
         self.network = reduced.network
         self.cards: list[int] = self.network.cards.tolist()
@@ -277,18 +172,17 @@ class _Builder:
         self._maps: dict[object, np.ndarray] = {}
 
     def build(self) -> Elimination:
-        groups: dict[tuple[object, ...], list[int]] = defaultdict(list)
+        groups: dict[_Key, list[int]] = defaultdict(list)
         for v, separator in self.separator.items():
-            groups[(self.order.wave[v], tuple(self.cards[u] for u in separator), self.cards[v],
-                    self._n_merged(v))].append(v)
-        members = sorted(groups.items(), key=lambda entry: entry[0][:1])
+            groups[_Key(self.order.wave[v], tuple(self.cards[u] for u in separator), self.cards[v],
+                        self._n_merged(v))].append(v)
+        members = sorted(groups.items(), key=lambda entry: entry[0].wave)
         row, message, cell = 0, 0, 0
         self.row_of = np.full(len(self.cards), -1, dtype=np.int64)
         self.message_of, self.cell_of = (np.zeros(len(self.cards), dtype=np.int64) for _ in range(2))
         begins = []
         for key, variables in members:
-            n_states = math.prod(key[1])  # type: ignore[arg-type]
-            n_values: int = key[2]  # type: ignore[assignment]
+            n_states, n_values = math.prod(key.shape), key.n_values
             begins.append((row, message, cell))
             count = np.arange(len(variables))
             self.row_of[variables] = row + n_values * count
@@ -297,20 +191,22 @@ class _Builder:
             row += n_values * len(variables)
             message += n_states * len(variables)
             cell += n_states * n_values * len(variables)
-        self.at, self.weight, self.coefficient, self.forbidden = [], [], [], []  # type: ignore[var-annotated]
+        self.at: list[np.ndarray] = []
+        self.weight: list[np.ndarray] = []
+        self.coefficient: list[np.ndarray] = []
+        self.forbidden: list[np.ndarray] = []
         self.n_kind_cells = 0
         found = tuple(self._group(key, variables, begin)
                       for (key, variables), begin in zip(members, begins, strict=True))
         wide = list(self.order.wide.items())
         inside = self.reduced.own & np.isin(self.label, [min(wide, key=lambda w: w[1])[0]]) if wide else np.zeros(0)
         exact = np.isin(np.unique(self.label), list(self.order.wide), invert=True)
+        at, weight, forbidden = (np.concatenate([np.zeros(0, dtype=np.int64), *parts])
+                                 for parts in (self.at, self.weight, self.forbidden))
         return Elimination(
-            self.reduced, found, row, message, cell, self.row_of, self.n_kind_cells,
-            *(np.concatenate([np.zeros(0, dtype), *parts]) for parts, dtype in (
-                (self.at, np.int64), (self.weight, np.int64), (self.coefficient, np.float64),
-                (self.forbidden, np.int64))),
-            int(exact.sum()), len(wide), min((cells for _, cells in wide), default=0),
-            tuple(np.flatnonzero(inside).tolist()), self.max_cells)
+            self.reduced, found, row, message, cell, self.row_of, self.n_kind_cells, at, weight,
+            np.concatenate([np.zeros(0), *self.coefficient]), forbidden, int(exact.sum()), len(wide),
+            min((cells for _, cells in wide), default=0), tuple(np.flatnonzero(inside).tolist()), self.max_cells)
 
     def _n_merged(self, v: int) -> int:
         """How many cells of the parent's table one cell of the separator stands for; 0 if its values are enough."""
@@ -320,19 +216,17 @@ class _Builder:
         parent = self.parent[v]
         return math.prod(self.cards[u] for u in self.separator[parent] if u not in separator)
 
-    def _group(self, key: tuple[object, ...], variables: list[int], begin: tuple[int, int, int]) -> Group:
-        wave, shape, n_values, n_merged = key
-        row, message, cell = begin
+    def _group(self, key: _Key, variables: list[int], begin: tuple[int, int, int]) -> Group:
         rows = cells = None
-        if n_merged:
+        if key.n_merged:
             cells = np.stack([self._cells_by_state(v).T + self.cell_of[self.parent[v]] for v in variables])
-        elif shape:
+        elif key.shape:
             rows = np.concatenate([np.arange(self.cards[self.parent[v]]) + self.row_of[self.parent[v]]
                                    for v in variables])
         kind, n_kinds, kind_cell = self._kinds(variables)
-        return Group(wave, np.array(variables), np.array([self.separator[v] for v in variables]).reshape(
-            len(variables), -1), shape, n_values, row, message, cell, kind, n_kinds, kind_cell,  # type: ignore[arg-type]
-            self._to_values(variables), self._to_cells(variables), rows, cells)
+        separators = np.array([self.separator[v] for v in variables]).reshape(len(variables), -1)
+        return Group(key.wave, np.array(variables), separators, key.shape, key.n_values, *begin, kind, n_kinds,
+                     kind_cell, self._to_values(variables), self._to_cells(variables), rows, cells)
 
     def _states(self, v: int) -> np.ndarray:
         """For each cell of the parent's table, the cell of the separator of v."""
