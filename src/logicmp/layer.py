@@ -34,7 +34,7 @@ from .execute.explain import (
     push_of_each_rule,
     strongest,
 )
-from .execute.inputs import Inputs, read_inputs
+from .execute.inputs import Inputs, fact_tensors, read_inputs
 from .execute.marginals import as_given
 from .execute.mean_field import Iteration, Run, Watch, initial_weights
 from .execute.schedule import SCHEDULES, Schedule, make_schedule
@@ -150,9 +150,7 @@ class LogicMP(nn.Module):
         self.source = parse_theory(theory) if isinstance(theory, str) else theory
         self.theory, facts = self.source.split_facts()
         self._facts = tuple(facts)
-        for k, (name, places) in enumerate(facts.items()):
-            values = torch.zeros(self.theory.predicate[name].shape(self.theory.sizes), dtype=torch.bool)
-            values[tuple(torch.tensor(places).T)] = True
+        for k, values in enumerate(fact_tensors(self.theory, facts).values() if facts else ()):
             self.register_buffer(f"_facts_{k}", values, persistent=False)
         # plans of exact inference, made when first needed
         self._exact_plans: ExactPlans | None = None
@@ -338,6 +336,13 @@ class LogicMP(nn.Module):
         given = {next(iter(inputs.unary)): labels} if isinstance(labels, Tensor) else labels
         run: ExactRun = self._exact(inputs, evidence)
         return run.loss(read_labels(self.theory, given, inputs)).reshape(inputs.batch)
+
+    @overload
+    def decode(self, unary: Tensor, evidence: Evidence | None = None, mask: Mask | None = None) -> Tensor: ...
+
+    @overload
+    def decode(self, unary: Mapping[str, Tensor], evidence: Evidence | None = None,
+               mask: Mask | None = None) -> dict[str, Tensor]: ...
 
     def decode(self, unary: Logits, evidence: Evidence | None = None,
                mask: Mask | None = None) -> Tensor | dict[str, Tensor]:

@@ -11,7 +11,7 @@ evidence which all items share is stored and multiplied once.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -200,6 +200,15 @@ def _masks(theory: Theory, mask: Tensor | Mapping[str, Tensor] | None, sizes: Ma
                                f"entry for each {name}")
         masks[name] = tensor.expand((*batch, sizes[name])).reshape(math.prod(batch), sizes[name]).to(like.dtype)
     return masks
+
+
+def fact_tensors(theory: Theory, facts: Mapping[str, Sequence[tuple[int, ...]]]) -> dict[str, Tensor]:
+    """The facts that `Theory.split_facts` found, as bool tensors: evidence."""
+    found = {}
+    for name, places in facts.items():
+        found[name] = torch.zeros(theory.predicate[name].shape(theory.sizes), dtype=torch.bool)
+        found[name][tuple(torch.tensor(places).T)] = True
+    return found
 
 
 def world_tensors(world: World, dtype: torch.dtype = torch.float64) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
