@@ -283,7 +283,11 @@ def test_auto_gives_up_before_it_grounds_too_much() -> None:
     layer = LogicMP("1 C(x,y) ^ C(y,z) => C(x,z)", method="auto", dtype=DOUBLE)
     unary = randn(80, 80)
     torch.testing.assert_close(layer(unary), LogicMP("1 C(x,y) ^ C(y,z) => C(x,z)", dtype=DOUBLE)(unary))
-    assert str(layer.exact(unary)).startswith("mean field on all components: the evidence leaves at least")
+    before = str(layer.exact(unary))
+    assert before.startswith("mean field on all components: the evidence leaves at least")
+    # a larger input is not tried
+    assert str(layer.exact(randn(90, 90))) == before
+    assert str(layer.exact(randn(2, 2))).startswith("exact on")
 
 
 def test_the_report_counts_violations_exactly() -> None:

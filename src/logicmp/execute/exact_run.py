@@ -141,6 +141,8 @@ class ExactPlans:
     def __init__(self, theory: Theory, semantics: str):
         self.theory, self.semantics = theory, semantics
         self._plans: dict[object, Part] = {}
+        # sizes at which nothing was cheap enough without evidence: larger inputs are not tried
+        self._too_large: list[tuple[frozenset[str], dict[str, int], Part]] = []
         # the evidence tensors of the last call, with their versions, and what was found for them
         self._last: tuple[object, list[weakref.ref[Tensor]], list[Part]] | None = None
 
@@ -178,14 +180,21 @@ class ExactPlans:
         known = {name: x.cpu() for name, x in known.items()}
         if not is_cheap:
             return Part(None, ExactPlan(self.theory, sizes, known, masked, self.semantics))
+        for types, smaller, part in self._too_large:
+            if not known and types == masked and all(sizes[name] >= n for name, n in smaller.items()):
+                return part
         try:
             plan = ExactPlan(self.theory, sizes, known, masked, self.semantics, CHEAP_CELLS, CHEAP_GROUNDINGS)
         except CostError as error:
             place = f", in line {error.span.line}" if error.span is not None else ""
-            return Part(None, None, error.message + place)
-        if not plan.elimination.n_components:
-            return Part(None, None, str(plan).splitlines()[-1])
-        return Part(None, plan)
+            part = Part(None, None, error.message + place)
+        else:
+            part = Part(None, plan)
+            if not plan.elimination.n_components:
+                part = Part(None, None, str(plan).splitlines()[-1])
+        if part.plan is None and not known:
+            self._too_large.append((masked, dict(sizes), part))
+        return part
 
 
 def _patterns(inputs: Inputs) -> list[tuple[Tensor | None, dict[str, Tensor]]]:

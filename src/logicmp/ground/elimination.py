@@ -24,7 +24,7 @@ from .network import HARD, Network, label_components
 from .order import Order, eliminate
 
 # a component whose tables have more cells together is too wide for the layer
-MAX_CELLS = 2**22
+MAX_CELLS = 2**20
 # tables with at most this many cells may be made to get fewer waves; the cheapest choice is taken
 SHORTCUTS = (0, 64, 1024)
 # chains and trees with fewer waves need no shortcut
