@@ -10,9 +10,9 @@ from torch import Tensor
 
 from logicmp.execute.narrow import NEVER, Pick, Waves, is_impossible
 from logicmp.ground.elimination import build_elimination
-from logicmp.ground.exclusive import Reduced, reduce_network
 from logicmp.ground.features import log_weights, true_features
 from logicmp.ground.network import Network
+from logicmp.ground.reduce import Reduced, reduce_network
 
 CHAIN = "t = {A, B, C, D, E}\nL(t)\n1.3 L(x) ^ L(x+1) => L(x+2)\n0.7 L(x) => L(x+1)\n!(L(x) ^ L(x+3)).\n-0.4 L(x)"
 

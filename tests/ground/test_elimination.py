@@ -5,7 +5,7 @@ from __future__ import annotations
 from networks import network_of
 
 from logicmp.ground.elimination import Elimination, build_elimination, strides
-from logicmp.ground.exclusive import reduce_network
+from logicmp.ground.reduce import reduce_network
 
 
 def plan_of(theory: str, max_cells: int = 2**20) -> Elimination:

@@ -23,9 +23,9 @@ from ..errors import CostError, LogicMPError
 from ..facts.world import with_sizes
 from ..ground.build import build_network
 from ..ground.elimination import MAX_CELLS, Elimination, build_elimination
-from ..ground.exclusive import reduce_network
 from ..ground.network import MAX_LITERALS, Network, n_values
 from ..ground.propagate import contradiction
+from ..ground.reduce import reduce_network
 from ..limits import MAX_GROUNDINGS
 from ..parse.theory import Theory
 from .entries import ONE_SIZE, Entries, reject_uncovered

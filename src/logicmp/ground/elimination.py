@@ -19,9 +19,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .exclusive import Reduced
 from .network import HARD, Network, label_components
 from .order import Order, eliminate
+from .reduce import Reduced
 
 # a component whose tables have more cells together is too wide for the layer
 MAX_CELLS = 2**20

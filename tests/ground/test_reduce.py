@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 from networks import network_of, score
 
-from logicmp.ground.exclusive import Reduced, reduce_network
 from logicmp.ground.features import log_weights, true_features
+from logicmp.ground.reduce import Reduced, reduce_network
 
 AT_MOST_ONE = "t = {A, B, C, D}\nL(t)\nM(t)\nL(x) ^ L(y) => x = y.\n1.5 M(x) => L(x)"
 
