@@ -27,8 +27,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    commands = parser.add_subparsers(
-        required=True, metavar="run | list | compare | methods | compile-time | sampling | ablation | quality | narrow")
+    commands = parser.add_subparsers(required=True, metavar=(
+        "run | list | compare | methods | compile-time | sampling | ablation | quality | train-through | narrow"))
     run = commands.add_parser("run", help="measure the named cases (default: all)",
                               epilog="example: python -m benchmarks run forward backward --n 128 512 --json new.json")
     run.add_argument("cases", nargs="*", metavar="CASE")
@@ -61,6 +61,7 @@ def _parser() -> argparse.ArgumentParser:
                        ("sampling", "measure flips and draws per second of the compiled loops"),
                        ("ablation", "time one mean-field iteration with and without the paper's improvements"),
                        ("quality", "score the schedules on tasks with known truth"),
+                       ("train-through", "score models that were trained with the layer, by schedule"),
                        ("narrow", "time exact inference on trees and taggers, and evidence shared by a batch")):
         other = commands.add_parser(name, help=what, add_help=False)
         other.set_defaults(action=_other, name=name)
@@ -120,10 +121,10 @@ def _methods(chosen: argparse.Namespace) -> int:
 
 
 def _other(chosen: argparse.Namespace) -> int:
-    from . import ablation, compile_time, narrow, quality, sampling
+    from . import ablation, compile_time, narrow, quality, sampling, train_through
 
     modules = {"compile-time": compile_time, "sampling": sampling, "ablation": ablation, "quality": quality,
-               "narrow": narrow}
+               "train-through": train_through, "narrow": narrow}
     return int(modules[chosen.name].main(chosen.rest))
 
 

@@ -142,8 +142,8 @@ def _cluster_reference(logits: Array) -> Array:
 
 
 def _borda(logits: Array) -> Array:
-    """Less(a, b) where b is preferred to a in more of all comparisons: the sums of the logits decide."""
-    standing = (logits - logits.T).sum(0)
+    """Less(a, b) where b stands higher than a: the sums of the logits decide."""
+    standing = logits.sum(0)
     return standing[:, None] < standing
 
 
@@ -173,17 +173,22 @@ def clusters(n: int, k: int, noise: float, scale: float, rng: np.random.Generato
     return _clusters(truth, scale * (logits + logits.T) / 2)
 
 
+def draw_points(n: int, k: int, spread: float, rng: np.random.Generator, d: int = 8) -> tuple[Array, Array]:
+    """Labels [n] of k clusters, and points [n, d] around the Gaussian centres of their clusters."""
+    labels = rng.integers(k, size=n)
+    return labels, rng.normal(size=(k, d))[labels] + spread * rng.normal(size=(n, d))
+
+
 def correlated_clusters(n: int, k: int, spread: float, rng: np.random.Generator) -> Problem:
     """Elements are points around the centre of their cluster; logits are the log-odds of a pair given its distance.
 
     Calibrated for each pair, but a point far from its centre is wrong in all its pairs. Chosen here: Gaussian centres
     of variance 1 in 8 dimensions, and the spreads.
     """
-    labels, d = rng.integers(k, size=n), 8
-    points = rng.normal(size=(k, d))[labels] + spread * rng.normal(size=(n, d))
+    labels, points = draw_points(n, k, spread, rng)
     distance = ((points[:, None] - points) ** 2).sum(-1)
     near, far = spread**2, 1 + spread**2
-    logits = d / 2 * np.log(far / near) - distance / 4 * (1 / near - 1 / far) - np.log(k - 1)
+    logits = points.shape[1] / 2 * np.log(far / near) - distance / 4 * (1 / near - 1 / far) - np.log(k - 1)
     return _clusters(labels[:, None] == labels, logits)
 
 
@@ -193,11 +198,10 @@ def _clusters(truth: Array, logits: Array) -> Problem:
 
 
 def order(n: int, noise: float, rule: str, rng: np.random.Generator) -> Problem:
-    """A total order, with transitivity and `rule`. Chosen here: the directions of a pair have opposite logits."""
+    """A total order, with transitivity and `rule`; both directions of a pair are observed, each with its own noise."""
     place = rng.permutation(n)
     truth = place[:, None] < place
-    logits = np.triu(_observe(truth, noise, rng), 1)
-    logits -= logits.T
+    logits = _observe(truth, noise, rng)
     return Problem(f"Less(a,b) ^ Less(b,c) => Less(a,c)\n{rule}", "Less", logits, truth, accuracy,
                    partial(_borda, logits), counted=~np.eye(n, dtype=bool))
 

@@ -63,7 +63,7 @@ class MeanFieldSequential(Method):
         notes, status = [], Status.ITERATIONS
         for number in range(self.iterations):
             if problem.limits.is_over():
-                status = Status.TIME
+                status = Status.TIME if number else Status.NONE
                 notes.append(f"mean field was stopped after {problem.limits.seconds} s and {number} iterations")
                 break
             with np.errstate(invalid="ignore"):

@@ -1,6 +1,10 @@
-"""Draw docs/images/blocks-before-after.png: the two pages of the picture of `logicmp demo`, side by side.
+"""Draw the pictures of the documentation, all from the picture of `logicmp demo`.
 
     python docs/make_picture.py
+
+    blocks.png                  the pages and their pairs, before and after the rule
+    blocks-before-after.png     the two pages, side by side
+    iterations.png              the pairs during the iterations of two schedules
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from unittest import mock
 import numpy as np
 from matplotlib.image import imread, imsave
 
-PICTURE = Path(__file__).parent / "images/blocks-before-after.png"
+IMAGES = Path(__file__).parent / "images"
 # white pixels around each page
 MARGIN = 12
 
@@ -46,18 +50,24 @@ def filled_runs(filled: np.ndarray[Any, Any]) -> list[tuple[int, int]]:
     return list(zip(places[[0, *(cuts + 1)]].tolist(), (places[[*cuts, -1]] + 1).tolist(), strict=True))
 
 
-def draw(path: Path) -> None:
-    """Run the demo and write its two pages to a file."""
+def draw(folder: Path) -> None:
+    """Run the demo and write its pictures to a folder."""
     from logicmp.cli import main
+    from logicmp.demo.forms import make_form
+    from logicmp.demo.pages import PAGES, read_words, strip_size
 
-    with tempfile.TemporaryDirectory() as folder:
-        whole = Path(folder, "demo.png")
+    with tempfile.TemporaryDirectory() as name:
+        whole = Path(name, "demo.png")
         with (mock.patch("sys.argv", ["logicmp", "demo", "-o", str(whole)]), contextlib.suppress(SystemExit),
               contextlib.redirect_stdout(io.StringIO())):
             main()
         picture = np.rint(imread(whole)[..., :3] * 255).astype(np.uint8)
-    imsave(path, pages_side_by_side(picture))
+    _, height = strip_size(len(read_words(make_form(PAGES[0])["form"])[1]))
+    pages, strip = picture[:-height], picture[-height:]
+    imsave(folder / "blocks.png", pages)
+    imsave(folder / "blocks-before-after.png", pages_side_by_side(pages))
+    imsave(folder / "iterations.png", strip)
 
 
 if __name__ == "__main__":
-    draw(PICTURE)
+    draw(IMAGES)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+
+from .runs import Result
 
 
 def mean(values: Iterable[float | None], digits: int = 2) -> str:
@@ -29,3 +31,19 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """
     lines = [f"| {' | '.join(header)} |", "|---|" + "---:|" * (len(header) - 1)]
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+def with_layer(results: Sequence[Result], shown: Mapping[str, tuple[str, float, int]]) -> str:
+    """A row for each seed, their means, and the gains: every value of the model alone, then with the layer on top.
+
+    Args:
+        results: of several seeds; the value of `f1` without the layer is `f1_before`.
+        shown: names of values, each with its title, the factor of its unit and its decimals.
+    """
+    columns = [(name, unit, digits) for what, (_, unit, digits) in shown.items() for name in (f"{what}_before", what)]
+    header = ["seed", *(name for title, *_ in shown.values() for name in (title, "with the layer"))]
+    rows = [[str(r.seed), *(f"{unit * r.values[name]:,.{digits}f}" for name, unit, digits in columns)] for r in results]
+    means = [f"{unit * statistics.mean(r.values[name] for r in results):,.{digits}f}" for name, unit, digits in columns]
+    gains = [cell for what, (_, unit, digits) in shown.items() for cell in (
+        "", mean((unit * (r.values[what] - r.values[f"{what}_before"]) for r in results), digits))]
+    return table(header, [*rows, ["mean", *means], ["gain", *gains]]) + "\n"

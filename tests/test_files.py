@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save
 
 from logicmp import LogicMPError, RuleError
 from logicmp.errors import Source, Span
@@ -64,7 +67,7 @@ def test_a_file_that_cannot_be_written_stays_as_it_was(tmp_path: Path, monkeypat
 
     def fail(descriptor: int) -> None:
         # everything is in the temporary file by now
-        assert [p.read_text() for p in tmp_path.glob("*.part")] == ["new"]
+        assert [p.read_text() for p in tmp_path.glob(".*.part")] == ["new"]
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", fail)
@@ -114,6 +117,64 @@ def test_a_link_and_a_device_stay_what_they_are(tmp_path: Path) -> None:
     os.close(reader)
 
 
+def test_a_link_to_itself_stays_and_is_an_error(tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to("link")
+    with pytest.raises(LogicMPError, match="Too many levels of symbolic links"):
+        write_whole(link, "text")
+    assert link.is_symlink()
+
+
+def test_no_file_of_the_user_is_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.urandom", lambda n: bytes(n))
+    # even if the temporary name is taken
+    for name in ("answers.part", "answers.00000000.part", f".{16 * '0'}.part"):
+        (tmp_path / name).write_text("mine")
+    with pytest.raises(LogicMPError, match="File exists"):
+        write_whole(tmp_path / "answers", "new")
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"] * 3
+
+
+def test_a_file_can_have_the_longest_name(tmp_path: Path) -> None:
+    write_whole(tmp_path / ("x" * 255), "text")
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["text"]
+
+
+def test_a_temporary_file_is_never_more_readable_than_the_old_one(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, modes = tmp_path / "private", []
+    path.touch(0o600)
+    fsync = os.fsync
+
+    def look(descriptor: int) -> None:
+        modes.append(stat.S_IMODE(os.fstat(descriptor).st_mode))
+        fsync(descriptor)
+
+    monkeypatch.setattr("os.fsync", look)
+    write_whole(path, "secret")
+    assert modes == [0o600]
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can give a file to another user")
+def test_a_file_that_root_replaces_keeps_its_owner(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.touch()
+    os.chown(path, 1234, 4321)
+    path.chmod(0o640)
+    write_whole(path, "new")
+    assert (path.stat().st_uid, path.stat().st_gid, stat.S_IMODE(path.stat().st_mode)) == (1234, 4321, 0o640)
+
+
+@pytest.mark.parametrize("place", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
+def test_what_the_shell_appends_to_is_not_replaced(tmp_path: Path, place: str) -> None:
+    path = tmp_path / "all.txt"
+    path.write_text("old\n")
+    code = f"from pathlib import Path; from logicmp.files import write_whole; write_whole(Path({place!r}), 'new\\n')"
+    with path.open("a") as end:
+        subprocess.run([sys.executable, "-c", code], stdout=end, check=True)
+    assert path.read_text() == "old\nnew\n"
+
+
 # tensors
 
 
@@ -136,3 +197,39 @@ def test_what_is_no_file_of_tensors_is_an_error(tmp_path: Path) -> None:
             load_tensors(path, "weights", "choose another file")
         assert str(caught.value).startswith(f"cannot read weights from {str(path)!r}: {reason}")
         assert caught.value.hint == "choose another file"
+
+
+def test_a_flipped_bit_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "weights"
+    save_tensors(path, {"w": torch.tensor([0.5, 2.0])}, {"theory": "A v B"}, "weights")
+    raw = path.read_bytes()
+    name = range(raw.index(b"checksum"), raw.index(b"checksum") + 8)
+    for place in range(len(raw)):
+        for bit in range(8):
+            path.write_bytes(raw[:place] + bytes([raw[place] ^ 1 << bit]) + raw[place + 1:])
+            # without the name of the checksum the file is an older one, with all it contains
+            if place in name:
+                continue
+            with pytest.raises(LogicMPError, match="cannot read weights"):
+                load_tensors(path, "weights")
+    path.write_bytes(raw)
+    assert load_tensors(path, "weights")[1] == {"theory": "A v B"}
+
+
+def test_a_damaged_file_is_called_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "weights"
+    save_tensors(path, {"w": torch.tensor([0.5, 2.0])}, {}, "weights")
+    path.write_bytes(path.read_bytes()[:-1] + b"\x00")
+    with pytest.raises(LogicMPError) as caught:
+        load_tensors(path, "weights")
+    assert str(caught.value) == (f"cannot read weights from {str(path)!r}: its checksum is wrong, so the file is "
+                                 "damaged\nhint: use a copy of the file, or save it again")
+
+
+def test_a_file_without_a_checksum_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "weights"
+    path.write_bytes(save({"w": torch.tensor([0.5])}, {"theory": "A v B"}))
+    tensors, metadata = load_tensors(path, "weights")
+    assert (tensors["w"].tolist(), metadata) == ([0.5], {"theory": "A v B"})
+    path.write_bytes(save({"w": torch.tensor([0.5])}))
+    assert load_tensors(path, "weights")[1] == {}

@@ -3,6 +3,7 @@
     python -m experiments.documents run --method all --seeds 3
     python -m experiments.documents run --method logicmp --held-out
     python -m experiments.documents choose --seeds 3
+    python -m experiments.documents untrained --schedule adaptive --seeds 3
     python -m experiments.documents table
     python -m experiments.documents figures --pages 87147607 93106788
     python -m experiments.documents page FILE.json --out page.png
@@ -19,6 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from logicmp import LogicMPError
+from logicmp.execute.schedule import SCHEDULES
 from logicmp.show.progress import shown_progress
 
 from ..runs import Result, add_run_options, load_results, make_parser, run_all, run_command, shared_options
@@ -64,6 +66,9 @@ def _parser() -> argparse.ArgumentParser:
                      help="time limit for each circuit of sl and spl, in seconds (default: 60)")
     choose = add("choose", _choose, "compare settings on held-out training pages")
     choose.add_argument("--seeds", type=int, default=3, help="number of seeds (default: 3)")
+    untrained = add("untrained", _untrained, "put the layer on trained Pair models, without training it")
+    untrained.add_argument("--schedule", choices=list(SCHEDULES), help="of the layer (default: the layer's default)")
+    add_run_options(untrained)
     add("table", _table, "print our results and the paper's")
     figures = add("figures", _figures, "draw the paper's Figure 1 for test pages")
     figures.add_argument("--pages", nargs="+", default=list(PAGES), metavar="NAME",
@@ -86,6 +91,13 @@ def _run(chosen: argparse.Namespace, experiment: Experiment) -> None:
 
 def _choose(chosen: argparse.Namespace, experiment: Experiment) -> None:
     print(compare(experiment, range(chosen.seeds)), end="")
+
+
+def _untrained(chosen: argparse.Namespace, experiment: Experiment) -> None:
+    from . import untrained
+
+    seeds = range(chosen.seed, chosen.seed + chosen.seeds)
+    print(untrained.compare(experiment, seeds, chosen.schedule, chosen.again), end="")
 
 
 def _table(chosen: argparse.Namespace, experiment: Experiment) -> None:

@@ -2,6 +2,7 @@
 
     python -m experiments.relational run uw_cse/ai --method logicmp
     python -m experiments.relational run uw_cse --method logicmp+gnn --seeds 5
+    python -m experiments.relational run uw_cse --method logicmp --schedule adaptive --plain
     python -m experiments.relational choose uw_cse --method logicmp
     python -m experiments.relational table
     python -m experiments.relational figures
@@ -12,10 +13,14 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import Any
+
+from logicmp import LogicMPError
+from logicmp.execute.schedule import SCHEDULES
 
 from ..runs import Result, add_run_options, load_results, make_parser, run_all, run_command, shared_options
 from .data import SPLITS, split_names
-from .methods import DETERMINISTIC, METHODS
+from .methods import DETERMINISTIC, METHODS, UNTRAINED
 from .results import RESULTS, as_table
 from .run import Runner
 from .settings import choose, store
@@ -36,6 +41,9 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--max-seconds", type=float, default=600, help="time limit of one run in seconds (default: 600)")
     run.add_argument("--give-up", type=float, metavar="SECONDS",
                      help="after this time, stop a classical method whose iterations would take over twice the limit")
+    run.add_argument("--schedule", choices=list(SCHEDULES),
+                     help="of the layer of logicmp and logicmp+lessons, with its own iterations and damping")
+    run.add_argument("--plain", action="store_true", help="ignore settings.json and use rules without weights")
     run.set_defaults(run=_run)
     pick = commands.add_parser("choose", parents=shared, help="choose the settings of each split on the other splits")
     pick.add_argument("dataset", choices=list(SPLITS))
@@ -55,7 +63,13 @@ def _parser() -> argparse.ArgumentParser:
 def _run(chosen: argparse.Namespace) -> None:
     names = split_names(chosen.split) if chosen.split in SPLITS else [chosen.split]
     n_seeds = 1 if chosen.method in DETERMINISTIC else chosen.seeds
-    plans = [Result(*name.partition("/")[::2], chosen.method, seed, settings={"max_seconds": chosen.max_seconds})
+    settings: dict[str, Any] = {"max_seconds": chosen.max_seconds}
+    if chosen.schedule and chosen.method not in UNTRAINED:
+        raise LogicMPError(f"--schedule does not apply to {chosen.method}", f"methods: {', '.join(UNTRAINED)}")
+    settings |= {"schedule": chosen.schedule} if chosen.schedule else {}
+    settings |= {"is_plain": True, "scale": None} if chosen.plain else {}
+    variant = " ".join(filter(None, [chosen.schedule and f"schedule={chosen.schedule}", chosen.plain and "plain"]))
+    plans = [Result(*name.partition("/")[::2], chosen.method, seed, variant, settings=settings)
              for name in names for seed in range(chosen.seed, chosen.seed + n_seeds)]
     run_all(plans, Runner(chosen.data, chosen.results, chosen.give_up), chosen.results, chosen.again,
             chosen.max_seconds if len(plans) > 1 else None)

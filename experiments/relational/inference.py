@@ -20,11 +20,17 @@ from .training import Context, GivenUp
 
 
 def layer_for(world: World, context: Context, iterations: int) -> LogicMP:
-    """A layer that gives all soft rules the same weight."""
+    """A layer that gives all soft rules the same weight, or none (`scale` None).
+
+    A schedule in the settings has its own iterations and damping.
+    """
     scale = context.get("scale", 1.0)
     rules = tuple(rule if rule.is_hard else replace(rule, weight=scale) for rule in world.theory.rules)
-    return LogicMP(replace(world.theory, rules=rules), iterations, context.get("damping", 0.5), sizes=world.sizes,
-                   reduce=context.get("reduce", "sum"), learn_weights=False, schedule="paper")
+    schedule = context.get("schedule", None)
+    options = {"schedule": schedule} if schedule else {
+        "schedule": "paper", "iterations": iterations, "damping": context.get("damping", 0.5)}
+    return LogicMP(replace(world.theory, rules=rules), sizes=world.sizes, reduce=context.get("reduce", "sum"),
+                   learn_weights=False, **options)
 
 
 def run_logicmp(split: Split, context: Context) -> Tensor:

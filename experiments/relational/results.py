@@ -124,8 +124,23 @@ def _seconds(found: Mapping[str, Mapping[str, BySplit]]) -> str:
     return table(["method", *(f"{dataset}, {what}" for dataset in DATASETS for what in ("mean", "max"))], rows)
 
 
+def _schedules(results: Sequence[Result]) -> list[str]:
+    """AUC-PR of inference without training under given schedules, mean of the splits."""
+    rows = []
+    for method, variant in sorted({(r.method, r.variant) for r in results if "schedule=" in r.variant}):
+        own = [r for r in results if (r.method, r.variant) == (method, variant)]
+        found = {dataset: {r.split: [r] for r in own if r.dataset == dataset} for dataset in DATASETS}
+        schedule, _, is_plain = variant.removeprefix("schedule=").partition(" ")
+        rows.append([method, schedule, "none" if is_plain else "chosen",
+                     *(_average(by_split, dataset) for dataset, by_split in found.items())])
+    if not rows:
+        return []
+    return ["### Schedules without training: AUC-PR, mean of the splits",
+            table(["method", "schedule", "settings", *DATASETS], rows)]
+
+
 def as_table(results: Sequence[Result]) -> str:
-    """Markdown: averages, AUC-PR of each data set, then times; our rows above the paper's."""
+    """Markdown: averages, AUC-PR of each data set, then times; our rows above the paper's; then schedules."""
     found = {dataset: _by_method(results, dataset) for dataset in DATASETS}
     parts = [_averages(found)]
     for dataset in DATASETS:
@@ -134,7 +149,7 @@ def as_table(results: Sequence[Result]) -> str:
         parts += [f"### {dataset}: AUC-PR", _splits(dataset, found[dataset], _auc_pr, paper)]
     parts += ["### uw_cse: minutes of one run, set-up included",
               _splits("uw_cse", found["uw_cse"], _minutes, PAPER_MINUTES),
-              "### Seconds of one run, over all splits and seeds", _seconds(found),
+              "### Seconds of one run, over all splits and seeds", _seconds(found), *_schedules(results),
               "± standard deviation over seeds; † stopped at the time limit, with the values it had then; ≈ given up "
               "early, with the\nminutes that all iterations would take at its pace."]
     return "\n\n".join(parts) + "\n"

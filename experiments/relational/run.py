@@ -27,7 +27,11 @@ class Runner:
 
     def __call__(self, plan: Result) -> list[Result]:
         name = f"{plan.dataset}/{plan.split}"
-        settings, max_seconds = load_settings(name, plan.method), plan.settings["max_seconds"]
+        chosen = {} if plan.settings.get("is_plain") else load_settings(name, plan.method)
+        # the settings of the plan, such as a schedule, override those of the split
+        settings = {**chosen, **{key: value for key, value in plan.settings.items()
+                                 if key not in ("max_seconds", "is_plain")}}
+        max_seconds = plan.settings["max_seconds"]
         status, values = "done", {}
         with shown_progress() as progress:
             context = Context(plan.seed, max_seconds, self.give_up, self.data, settings, progress=progress,

@@ -3,6 +3,7 @@
     python -m experiments.text run --method logicmp-adj --seed 0
     python -m experiments.text run --method all --seeds 3
     python -m experiments.text run --method all --seeds 3 --share 0.1
+    python -m experiments.text untrained --rules adj --schedule adaptive --seeds 3
     python -m experiments.text table
     python -m experiments.text show "West Indian all-rounder Phil Simmons took four for 38"
     python -m experiments.text choose --method logicmp-adj
@@ -19,6 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from logicmp.execute.schedule import SCHEDULES
 from logicmp.show.progress import shown_progress
 
 from ..runs import Result, add_run_options, load_results, make_parser, run_all, run_command, shared_options
@@ -37,6 +39,7 @@ from .methods import (
     store_settings,
 )
 from .results import RESULTS, as_table
+from .rules import FILES
 from .train import Data, load_data
 
 # backbones and checkpoints: hundreds of megabytes that training can make again
@@ -58,6 +61,12 @@ def _parser() -> argparse.ArgumentParser:
                      help=f"all, or one of {', '.join(known)}")
     add_run_options(run)
     run.set_defaults(run=_run)
+    untrained = commands.add_parser("untrained", parents=[shared], help="put the layer on BLSTM, without training it")
+    untrained.add_argument("--rules", choices=list(FILES), default="adj", help="(default: adj)")
+    untrained.add_argument("--schedule", choices=list(SCHEDULES), default="adaptive", help="(default: adaptive)")
+    untrained.add_argument("--plain", action="store_true", help="use the rules without their weights")
+    add_run_options(untrained)
+    untrained.set_defaults(run=_untrained)
     commands.add_parser("table", parents=[shared], help="print our results and the paper's").set_defaults(run=_table)
     show = commands.add_parser("show", parents=[shared], help="tag a sentence without and with rules")
     show.add_argument("text", help="words and punctuation, separated by spaces")
@@ -118,6 +127,22 @@ def _run(chosen: argparse.Namespace) -> None:
             return run_method(name, plan, _data(chosen.data, chosen.share, plan.seed), context)
 
     run_all(plans, work, chosen.results, chosen.again)
+
+
+def _untrained(chosen: argparse.Namespace) -> None:
+    from .untrained import as_text, measure, plan_untrained
+
+    plans = [plan_untrained(chosen.rules, chosen.schedule, seed, _variant(chosen), chosen.plain)
+             for seed in range(chosen.seed, chosen.seed + chosen.seeds)]
+
+    def work(plan: Result) -> list[Result]:
+        with shown_progress() as progress:
+            context = _context(chosen, progress=progress, say=lambda text: _say(f"blstm seed {plan.seed}: {text}"))
+            return [measure(plan, _data(chosen.data, chosen.share, plan.seed), context)]
+
+    run_all(plans, work, chosen.results, chosen.again)
+    keys = {plan.key for plan in plans}
+    print(as_text([r for r in load_results(chosen.results) if r.key in keys]), end="")
 
 
 def _table(chosen: argparse.Namespace) -> None:

@@ -138,21 +138,23 @@ class RuleHead(Head):
 
     Args:
         rules: "adj" or "adj+list".
-        adjacent, of_list: initial weights of the two kinds of rules.
+        adjacent, of_list: initial weights of the two kinds of rules; None for rules without weights.
         objective: "marginals" or "likelihood".
         iterations, final_iterations: number of iterations in training and in prediction.
+        schedule: of the layer.
         options: for `LogicMP`.
     """
 
-    def __init__(self, rules: str, adjacent: float = 4.0, of_list: float = 0.3, objective: str = "likelihood",
-                 iterations: int = 5, final_iterations: int = 10, **options: Any):
+    def __init__(self, rules: str, adjacent: float | None = 4.0, of_list: float | None = 0.3,
+                 objective: str = "likelihood", iterations: int = 5, final_iterations: int = 10,
+                 schedule: str = "paper", **options: Any):
         super().__init__()
         theory = with_weights(load_rules(rules), adjacent, of_list)
-        self.layer = LogicMP(theory, iterations, schedule="paper", **options)
+        self.layer = LogicMP(theory, iterations, schedule=schedule, **options)
         self.without_list = self.layer
         if rules == "adj+list":
             self.without_list = LogicMP(with_weights(load_rules("adj"), adjacent, of_list), iterations,
-                                        schedule="paper", **options)
+                                        schedule=schedule, **options)
             self.without_list.raw_weights = nn.ParameterList(
                 [w for k, w in enumerate(self.layer.raw_weights) if not is_list_rule(theory, k)])
         self.objective = objective

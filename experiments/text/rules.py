@@ -35,8 +35,8 @@ def is_list_rule(theory: Theory, rule: int) -> bool:
     return "samelist" in str(theory.rules[rule])
 
 
-def with_weights(theory: Theory, adjacent: float, of_list: float) -> Theory:
-    """The same rules with other weights."""
+def with_weights(theory: Theory, adjacent: float | None, of_list: float | None) -> Theory:
+    """The same rules with other weights, or without."""
     return replace(theory, rules=tuple(replace(rule, weight=of_list if is_list_rule(theory, k) else adjacent)
                                        for k, rule in enumerate(theory.rules)))
 

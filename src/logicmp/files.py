@@ -11,7 +11,11 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import errno
+import hashlib
+import json
 import os
+import re
 import stat
 import sys
 from collections.abc import Iterable, Mapping
@@ -22,6 +26,10 @@ from .errors import LogicMPError, RuleError, Source, Span
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+# names of descriptors that are open in this process
+_DESCRIPTOR = re.compile(r"/dev/(stdout|stderr)|(?:/dev/fd|/proc/self/fd)/(\d+)")
+_STANDARD = {"stdout": 1, "stderr": 2}
 
 
 def read_stdin(hint: str) -> Source:
@@ -51,33 +59,52 @@ def write_whole(path: Path, data: bytes | str, what: str = "", hint: str | None 
     """Write a file whole or not at all; `what` and `hint` are for the error.
 
     The data goes to a temporary file in the same folder, which then replaces the old file. A killed process leaves the
-    old file as it was, two writers cannot mix their data, and a replaced file keeps its permissions.
+    old file as it was, two writers cannot mix their data, and a replaced file keeps its owner and permissions. A link
+    stays a link: the file that it points to is replaced. A device, a pipe or an open descriptor such as /dev/stdout is
+    written to as it is.
     """
     raw = data.encode() if isinstance(data, str) else data
-    temporary = None
     try:
-        if path.exists() and not path.is_file():
-            # a device or a pipe, such as /dev/stdout, is written to; replacing it would remove it
+        descriptor = _DESCRIPTOR.fullmatch(str(path))
+        if descriptor is not None:
+            number = descriptor[1] or descriptor[2]
+            # the caller may have opened a file to append to it: replacing it would remove what it contains
+            with os.fdopen(os.dup(int(number) if number.isdecimal() else _STANDARD[number]), "wb") as file:
+                file.write(raw)
+        elif path.exists() and not path.is_file():
             path.write_bytes(raw)
-            return
-        # a link stays a link: the file that it points to is replaced
-        target = Path(os.path.realpath(path))
-        temporary = target.with_name(f"{target.name}.{os.urandom(4).hex()}.part")
-        with temporary.open("xb") as file:
+        else:
+            _replace(Path(os.path.realpath(path)), raw)
+    except (OSError, ValueError) as cause:
+        place = f"{what} to {str(path)!r}" if what else repr(str(path))
+        raise LogicMPError(f"cannot write {place}: {_reason(cause)}", hint) from None
+
+
+def _replace(target: Path, raw: bytes) -> None:
+    if target.is_symlink():
+        # realpath returns a link only if it leads back to itself
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+    old = target.stat() if target.exists() else None
+    # its length does not depend on that of the target's name, which may be the longest possible
+    temporary = target.with_name(f".{os.urandom(8).hex()}.part")
+    # private until it has the permissions of the old file
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if old is None else 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
             file.write(raw)
             file.flush()
             # without this, a power failure after the renaming can leave an empty file
             os.fsync(file.fileno())
-        if target.exists():
-            temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+        if old is not None:
+            # only root may give a file to another owner; the owner comes first, because changing it resets permissions
+            with contextlib.suppress(OSError):
+                os.chown(temporary, old.st_uid, old.st_gid)
+            temporary.chmod(stat.S_IMODE(old.st_mode))
         temporary.replace(target)
-    except (OSError, ValueError) as cause:
-        place = f"{what} to {str(path)!r}" if what else repr(str(path))
-        raise LogicMPError(f"cannot write {place}: {_reason(cause)}", hint) from None
-    finally:
-        if temporary is not None:
-            with contextlib.suppress(OSError, ValueError):
-                temporary.unlink()
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
 
 
 def check_place(path: Path | None) -> None:
@@ -110,23 +137,43 @@ def _is_same(path: str, other: str) -> bool:
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str], what: str) -> None:
-    """Write tensors and metadata to one safetensors file, whole or not at all."""
+    """Write tensors, metadata and their checksum to one safetensors file, whole or not at all."""
     # imports torch, which the owner of a tensor has imported before
     from safetensors.torch import save
 
-    write_whole(path, save(dict(tensors), dict(metadata)), what)
+    checksum, _ = _checksum(save(dict(tensors), dict(metadata)))
+    write_whole(path, save(dict(tensors), {**metadata, "checksum": checksum}), what)
 
 
 def load_tensors(path: Path, what: str, hint: str | None = None) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Return the tensors and the metadata of a safetensors file."""
-    from safetensors import SafetensorError, safe_open
+    """Return the tensors and the metadata of a safetensors file; reject it if they do not have its checksum.
+
+    A file without a checksum, as earlier versions wrote it, is read unchecked.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load
 
     try:
-        with safe_open(str(path), "pt") as file:
-            # the file itself cannot be iterated
-            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
-    except (OSError, ValueError, SafetensorError) as cause:
-        raise LogicMPError(f"cannot read {what} from {str(path)!r}: {cause}", hint) from None
+        raw = path.read_bytes()
+        tensors = load(raw)
+    except (OSError, ValueError, KeyError, SafetensorError) as cause:
+        reason = _reason(cause) if isinstance(cause, OSError) else str(cause)
+        raise LogicMPError(f"cannot read {what} from {str(path)!r}: {reason}", hint) from None
+    checksum, metadata = _checksum(raw)
+    if metadata.pop("checksum", checksum) != checksum:
+        raise LogicMPError(f"cannot read {what} from {str(path)!r}: its checksum is wrong, so the file is damaged",
+                           hint or "use a copy of the file, or save it again")
+    return tensors, metadata
+
+
+def _checksum(raw: bytes) -> tuple[str, dict[str, str]]:
+    """A hash of a safetensors file without the checksum in its metadata, and the metadata."""
+    # the length of the header, the header as JSON, the values of the tensors
+    end = 8 + int.from_bytes(raw[:8], "little")
+    header = json.loads(raw[8:end])
+    metadata = header.get("__metadata__") or {}
+    header["__metadata__"] = {name: text for name, text in metadata.items() if name != "checksum"}
+    return hashlib.sha256(json.dumps(header, sort_keys=True).encode() + raw[end:]).hexdigest(), metadata
 
 
 def _reason(cause: OSError | ValueError) -> str:

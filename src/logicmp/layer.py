@@ -16,12 +16,13 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from operator import index
 from pathlib import Path
-from typing import Any, overload
+from typing import Annotated, Any, overload
 from weakref import WeakValueDictionary
 
 import torch
 from torch import Tensor, nn
 
+from .arguments import AtLeastOne, Count, FinitePositive, Range, Sizes, checked
 from .errors import CostError, LogicMPError
 from .execute.dense import DenseExecutor, build_executor
 from .execute.exact_run import ExactPlans, ExactRun, read_labels
@@ -34,7 +35,7 @@ from .execute.explain import (
     push_of_each_rule,
     strongest,
 )
-from .execute.inputs import Inputs, fact_tensors, read_inputs
+from .execute.inputs import FLOATS, Evidence, Inputs, Logits, Mask, fact_tensors, read_inputs
 from .execute.marginals import as_given
 from .execute.mean_field import Iteration, Run, Watch, initial_weights
 from .execute.schedule import SCHEDULES, Schedule, make_schedule
@@ -51,12 +52,14 @@ METHODS = ("mean-field", "exact", "auto")
 # layers by number: torch.compile passes numbers, not layers, to the function that plans while it traces
 _LAYERS: WeakValueDictionary[int, LogicMP] = WeakValueDictionary()
 _numbers = itertools.count()
+# so many first calls of a layer are checked for a collapse
+CHECKED_CALLS = 10
+# the sizes of the call that torch.compile traces: numbers, or symbols where one graph serves every size
+_traced_sizes: dict[str, int | torch.SymInt] = {}
 
-# one tensor for the only predicate without evidence, or a tensor for each predicate
-Logits = Tensor | Mapping[str, Tensor]
-# by predicate; by type, or one tensor for the only type
-Evidence = Mapping[str, Tensor]
-Mask = Tensor | Mapping[str, Tensor]
+# options that change what a weight means: a state is loaded only where they are equal
+_OF_WEIGHTS = ("semantics", "reduce", "hard_weight", "positive_weights")
+Float = Annotated[torch.dtype, Range("floating point, for example torch.float32", FLOATS.__contains__)]
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,7 @@ class Trace:
 class Options:
     """Everything a layer is made from besides its rules; saved with it."""
 
-    schedule: Schedule = SCHEDULES["paper"]
+    schedule: Schedule = SCHEDULES["adaptive"]
     learn_weights: bool = True
     semantics: str = "exact"
     reduce: str = "sum"
@@ -112,8 +115,8 @@ class LogicMP(nn.Module):
     Args:
         theory: rules as text, or a `Theory`. One line without declarations is enough. Facts of closed predicates
             (`parent(Dog, Animal).` where `*parent(label, label)`) are evidence of every call that gives none.
-        iterations: mean-field updates per call, at least 0; by default those of the schedule (5 for "paper",
-            15 for "adaptive").
+        iterations: mean-field updates per call, at least 0; by default those of the schedule (15 for
+            "adaptive", 5 for "paper").
         damping: share of the previous log-odds kept in each update, 0 to below 1; by default that of the schedule.
         tolerance: stop early when no marginal changes by more than this; 0 runs all iterations.
         learn_weights: whether the weights of soft rules are trained.
@@ -126,25 +129,31 @@ class LogicMP(nn.Module):
             made, and a rule that costs too much fails there.
         max_elements: largest tensor that a plan may create; larger ones are sliced, or the rule is rejected.
         dtype: of the weights; torch's default dtype by default.
-        schedule: "paper" (Algorithm 1), "adaptive" (weak pushes first: finds clusters and matchings that "paper"
-            loses), "cold", or a `Schedule` of your own.
+        schedule: "adaptive" (weak pushes first, and rules without weights as strong as the logits support), "paper"
+            (Algorithm 1), "cold", or a `Schedule` of your own.
         method: "mean-field" (any rules and sizes), "exact" (exact marginals for chains, trees and other narrow rules;
             hard rules are always satisfied; raises a CostError with numbers where it is too wide), or "auto" (exact
             where that is cheap, mean field elsewhere; `report` says which).
     """
 
+    @checked
     def __init__(self, theory: Theory | str, iterations: int | None = None, damping: float | None = None,
                  tolerance: float | None = None,
-                 learn_weights: bool = True, semantics: str = "exact", reduce: str = "sum", hard_weight: float = 10.0,
-                 positive_weights: bool = False, sizes: Mapping[str, int] | None = None,
-                 max_elements: int = MAX_ELEMENTS, dtype: torch.dtype | None = None,
-                 schedule: str | Schedule = "paper", method: str = "mean-field"):
+                 learn_weights: bool = True, semantics: str = "exact", reduce: str = "sum",
+                 hard_weight: FinitePositive = 10.0, positive_weights: bool = False, sizes: Sizes | None = None,
+                 max_elements: AtLeastOne = MAX_ELEMENTS, dtype: Float | None = None,
+                 schedule: str | Schedule = "adaptive", method: str = "mean-field"):
         super().__init__()
         self.options = Options(make_schedule(schedule, iterations, damping, tolerance), learn_weights, semantics,
-                               reduce, hard_weight, positive_weights, dict(sizes or {}), max_elements, method)
+                               reduce, hard_weight, positive_weights,
+                               {name: int(size) for name, size in (sizes or {}).items()}, max_elements, method)
         # by sizes and observed predicates; a plan serves all sizes near its own, unless it depends on them
         self._executors: dict[Any, DenseExecutor] = {}
         self._has_warned = False
+        # calls of `forward` so far that were checked for a collapse, and rules whose weight was said to be useless
+        self._calls, self._told = 0, set[int]()
+        # by observed predicates, plans for graphs that serve every size; never replaced, because graphs depend on them
+        self._open: dict[tuple[str, ...], DenseExecutor] = {}
         self._register()
         # as it was given; `theory` is without the facts, which are evidence
         self.source = parse_theory(theory) if isinstance(theory, str) else theory
@@ -161,7 +170,8 @@ class LogicMP(nn.Module):
             if positive_weights and not rule.is_hard:
                 if not (weight > 0).all():
                     raise LogicMPError(f"the rule '{rule}' has weight {rule.weight:g}, but positive_weights is set")
-                weight = torch.log(torch.expm1(weight))
+                # the inverse of softplus, log(e^w - 1), without overflow
+                weight = weight + torch.log(-torch.expm1(-weight))
             self.raw_weights.append(nn.Parameter(weight, requires_grad=learn_weights and not rule.is_hard))
         if method != "exact" and all(t.closed or t.name in self.options.sizes for t in self.theory.types):
             self.executor(known, [p.name for p in self.theory.predicates if p.closed_world])
@@ -177,12 +187,19 @@ class LogicMP(nn.Module):
     def executor(self, sizes: Mapping[str, int], observed: Sequence[str] = ()) -> DenseExecutor:
         """The plan for given sizes and observed predicates, ready to run; planned when first needed."""
         if torch.compiler.is_dynamo_compiling():
-            # planning cannot be traced: it runs now, and the trace finds its result below
+            # planning cannot be traced: it runs now, and the trace finds its result
+            from torch._dynamo.comptime import comptime
+
+            # _note_size reads both variables
+            for name, size in sizes.items():  # noqa: B007
+                comptime(_note_size)
+            if _plan_for_open_sizes(self._number, tuple(sizes), tuple(observed)):
+                return self._open[tuple(observed)]
             sizes = {name: index(size) for name, size in sizes.items()}
             _plan_while_tracing(self._number, tuple(sizes.items()), tuple(observed))
         # under export a size is a symbol: the plan is made for the example's size and runs at any
         is_open = any(isinstance(size, torch.SymInt) for size in sizes.values())
-        sizes = {name: size.node.hint if isinstance(size, torch.SymInt) else size for name, size in sizes.items()}
+        sizes = {name: _example(size) for name, size in sizes.items()}
         at, near = ((which, tuple((name, f(size)) for name, size in sorted(sizes.items())), tuple(sorted(observed)))
                     for which, f in (("at", int), ("near", _about)))
         executor = self._executors.get(near) or self._executors.get(at)
@@ -191,7 +208,8 @@ class LogicMP(nn.Module):
             # how messages are averaged depends on which type is the largest
             is_sized = executor.plan.is_sized or self.options.reduce == "mean"
             if len(self._executors) >= MAX_PLANS:
-                del self._executors[next(iter(self._executors))]
+                # another thread may have removed it
+                self._executors.pop(next(iter(self._executors)), None)
             self._executors[at if is_sized else near] = executor
         if is_open and executor.plan.is_sized:
             raise LogicMPError("the plan of these rules depends on the sizes: they cannot be left open in an export",
@@ -204,9 +222,16 @@ class LogicMP(nn.Module):
             return evidence
         return {**{name: getattr(self, f"_facts_{k}") for k, name in enumerate(self._facts)}, **(evidence or {})}
 
+    def _inputs(self, unary: Logits, evidence: Evidence | None, mask: Mask | None) -> Inputs:
+        inputs = read_inputs(self.theory, unary, self._with_facts(evidence), mask, self.options.sizes)
+        if len(self.raw_weights) and self.raw_weights[0].device != inputs.like.device:
+            raise LogicMPError(f"the layer's weights are on {self.raw_weights[0].device}, log-odds on "
+                               f"{inputs.like.device}", f"call .to({str(inputs.like.device)!r}) on the layer")
+        return inputs
+
     def _run(self, unary: Logits, evidence: Evidence | None, mask: Mask | None) -> Run:
         weights = self.weights
-        inputs = read_inputs(self.theory, unary, self._with_facts(evidence), mask)
+        inputs = self._inputs(unary, evidence, mask)
         return Run(self.executor(inputs.sizes, tuple(inputs.observed)), inputs, weights, self.options.reduce)
 
     def exact(self, unary: Logits, evidence: Evidence | None = None, mask: Mask | None = None) -> ExactRun:
@@ -217,8 +242,7 @@ class LogicMP(nn.Module):
         Args:
             unary, evidence, mask: as for `forward`.
         """
-        evidence = self._with_facts(evidence)
-        inputs = read_inputs(self.theory, unary, evidence, mask)
+        inputs = self._inputs(unary, evidence, mask)
         found: ExactRun = self._exact(inputs, evidence, self.options.method == "auto")
         return found
 
@@ -234,7 +258,7 @@ class LogicMP(nn.Module):
                                "use method='mean-field' there")
         if self._exact_plans is None:
             self._exact_plans = ExactPlans(self.theory, self.options.semantics)
-        run = ExactRun(self._exact_plans.find(inputs, evidence, is_cheap), inputs, self.weights)
+        run = ExactRun(self._exact_plans.find(inputs, self._with_facts(evidence), is_cheap), inputs, self.weights)
         for part in run.parts:
             if not is_cheap and part.plan is not None:
                 part.plan.reject_wide()
@@ -256,8 +280,10 @@ class LogicMP(nn.Module):
         Args:
             unary: log-odds or logits by predicate; one tensor if only one predicate has no evidence. A predicate
                 without unary and evidence starts undecided.
-            evidence: by predicate, a bool tensor (all atoms observed) or a float one with 1, 0, and NaN for unobserved.
-            mask: which entities exist, by type, [batch..., n]; one tensor if there is only one type.
+            evidence: by predicate, a bool tensor (all atoms observed) or a float one with 1, 0, and NaN for unobserved;
+                for a multi-class predicate also integer labels, [batch..., n], with -1 for unobserved.
+            mask: which entities exist, by type, [batch..., n], bool or 0 and 1: True or 1 exists, False or 0 is
+                padding; one tensor if there is only one type.
 
         Returns:
             A tensor for a tensor, a dict for a dict, of the shapes that came in.
@@ -266,9 +292,11 @@ class LogicMP(nn.Module):
             self._warn_of_hard_rules()
             run = self._run(unary, evidence, mask)
             inputs, logits = run.inputs, run.iterate(self.options.schedule)
+            if self._calls < CHECKED_CALLS and not is_tracing():
+                self._calls += 1
+                self._warn_of_collapse(run, logits)
         else:
-            evidence = self._with_facts(evidence)
-            inputs = read_inputs(self.theory, unary, evidence, mask)
+            inputs = self._inputs(unary, evidence, mask)
             logits = self._solve(inputs, evidence)
         if isinstance(unary, Tensor):
             # it belongs to the predicate that comes first
@@ -314,8 +342,7 @@ class LogicMP(nn.Module):
         Args:
             unary, evidence: as for `forward`.
         """
-        evidence = self._with_facts(evidence)
-        inputs = read_inputs(self.theory, unary, evidence, None)
+        inputs = self._inputs(unary, evidence, None)
         run: ExactRun = self._exact(inputs, evidence)
         return run.log_z().reshape(inputs.batch)
 
@@ -331,8 +358,7 @@ class LogicMP(nn.Module):
             labels: in the form of `unary`: bool, floats with NaN for a missing label, or for a multi-class predicate
                 integers, negative where the label is missing. Labels of masked entities are ignored.
         """
-        evidence = self._with_facts(evidence)
-        inputs = read_inputs(self.theory, unary, evidence, mask)
+        inputs = self._inputs(unary, evidence, mask)
         given = {next(iter(inputs.unary)): labels} if isinstance(labels, Tensor) else labels
         run: ExactRun = self._exact(inputs, evidence)
         return run.loss(read_labels(self.theory, given, inputs)).reshape(inputs.batch)
@@ -357,8 +383,7 @@ class LogicMP(nn.Module):
         Returns:
             A tensor for a tensor, a dict for a dict; observed predicates are left out.
         """
-        evidence = self._with_facts(evidence)
-        inputs = read_inputs(self.theory, unary, evidence, mask)
+        inputs = self._inputs(unary, evidence, mask)
         try:
             world = self._exact(inputs, evidence).best()
         except CostError as error:
@@ -371,6 +396,31 @@ class LogicMP(nn.Module):
             found[name] = x.reshape((*inputs.batch, *x.shape[1:]))
         return next(iter(found.values())) if isinstance(unary, Tensor) else found
 
+    def _warn_of_collapse(self, run: Run, logits: Mapping[str, Tensor]) -> None:
+        with torch.no_grad():
+            names = run.collapsed(logits)
+        if names:
+            # one warning is enough
+            self._calls = CHECKED_CALLS
+            warnings.warn(f"the rules pushed all atoms of {', '.join(names)} to one side; layer.report(logits) says "
+                          f"more, and schedule='adaptive' or smaller weights may help", stacklevel=4)
+
+    def train(self, mode: bool = True) -> LogicMP:
+        """Switch to training or, with `mode=False`, to evaluation; a weight that training drove to 0 or below is said.
+
+        Args:
+            mode: whether the layer will be trained.
+        """
+        if self.training and not mode:
+            for f, (rule, weight) in enumerate(zip(self.theory.rules, self.weights, strict=True)):
+                start = 1.0 if rule.weight is None else rule.weight
+                if start > 0 and not rule.is_hard and bool((weight.detach() <= 0).any()) and f not in self._told:
+                    self._told.add(f)
+                    warnings.warn(f"training drove the weight of '{rule}' to {float(weight.detach().min()):.2g}: it "
+                                  "does not help this model; remove it, or set positive_weights=True", stacklevel=2)
+        super().train(mode)
+        return self
+
     @overload
     def __call__(self, unary: Tensor, evidence: Evidence | None = None, mask: Mask | None = None) -> Tensor: ...
 
@@ -382,6 +432,7 @@ class LogicMP(nn.Module):
         """Call `forward`, with its hooks."""
         return super().__call__(*args, **options)
 
+    @checked
     def run(self, unary: Logits, evidence: Evidence | None = None, mask: Mask | None = None,
             start: Mapping[str, Tensor] | None = None, watch: Watch | None = None) -> dict[str, Tensor]:
         """Like `forward`, but call `watch` after every iteration; returns the logits of every unobserved predicate.
@@ -442,8 +493,9 @@ class LogicMP(nn.Module):
         at = self._run(logits, evidence, mask)
         return run.elbo(at.marginals()).reshape(run.inputs.batch)
 
+    @checked
     def explain(self, atom: str, unary: Logits, evidence: Evidence | None = None, mask: Mask | None = None,
-                item: int = 0) -> list[Push]:
+                item: Count = 0) -> list[Push]:
         """Which rules pushed an atom of one batch item, and by how much, strongest first.
 
         The amounts are what the rules add to the atom's log-odds at the marginals where the run ended, each with its
@@ -459,6 +511,8 @@ class LogicMP(nn.Module):
             run = self._run(unary, evidence, mask)
             inputs = run.inputs
             found = find_atom(atom, self.theory, inputs.sizes)
+            if item >= len(inputs.like):
+                raise LogicMPError(f"item must be below the number of items, {len(inputs.like)}, got {item}")
             q = run.marginals(run.iterate(self.options.schedule))
             rules = normalize_theory(self.theory, self.options.semantics, inputs.sizes).rules
             amounts = push_of_each_rule(run, q, found, item)
@@ -479,7 +533,7 @@ class LogicMP(nn.Module):
             run = self._run(unary, evidence, mask)
             if self.options.method == "mean-field" or not self._may_be_exact:
                 return build_report(run, self.options.schedule)
-            exact = self._exact(run.inputs, self._with_facts(evidence), self.options.method == "auto")
+            exact = self._exact(run.inputs, evidence, self.options.method == "auto")
             if not exact.is_complete:
                 return build_report(run, self.options.schedule, str(exact))
             return build_exact_report(run, exact.logits(), exact.violations(), str(exact))
@@ -487,21 +541,36 @@ class LogicMP(nn.Module):
     # saving
 
     def get_extra_state(self) -> Tensor:
-        """The rules, as bytes in a tensor: nothing that has to be unpickled."""
-        return torch.tensor(list(str(self.source).encode()), dtype=torch.uint8)
+        """The rules and the options that weights depend on, as bytes in a tensor: nothing that has to be unpickled."""
+        state = {"theory": str(self.source), **{name: getattr(self.options, name) for name in _OF_WEIGHTS}}
+        return torch.tensor(list(json.dumps(state, default=_to_plain).encode()), dtype=torch.uint8)
 
     def set_extra_state(self, state: Tensor) -> None:
-        text = bytes(state.tolist()).decode()
-        if parse_theory(text) != parse_theory(str(self.source)):
-            raise LogicMPError("the saved state belongs to other rules:\n" + text,
+        try:
+            text = bytes(state.tolist()).decode()
+            # states of version 0.2 and earlier have the rules alone
+            found = json.loads(text) if text.startswith("{") else {"theory": text}
+            theory = parse_theory(found.pop("theory"))
+        except (AttributeError, KeyError, TypeError, ValueError) as cause:
+            raise LogicMPError(f"the saved state is not that of a layer: {cause}") from None
+        if theory != parse_theory(str(self.source)):
+            raise LogicMPError(f"the saved state belongs to other rules:\n{theory}",
                                "make the layer from these rules, or use LogicMP.load")
+        for name, value in found.items():
+            own = getattr(self.options, name, None)
+            if value != own:
+                raise LogicMPError(f"the saved state belongs to a layer with {name}={value!r}, this layer has "
+                                   f"{name}={own!r}", f"make the layer with {name}={value!r}")
 
+    @checked
     def save(self, path: str | Path) -> None:
         """Write rules, options and weights to one safetensors file at `path`, whole or not at all."""
+        options = json.dumps(asdict(self.options), default=_to_plain)
         save_tensors(Path(path), {k: v for k, v in self.state_dict().items() if not k.endswith("_extra_state")},
-                     {"theory": str(self.source), "options": json.dumps(asdict(self.options))}, "a layer")
+                     {"theory": str(self.source), "options": options}, "a layer")
 
     @staticmethod
+    @checked
     def load(path: str | Path) -> LogicMP:
         """Read a layer from the file at `path` that `save` wrote."""
         weights, metadata = load_tensors(Path(path), "a layer")
@@ -529,7 +598,7 @@ class LogicMP(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         # plans are made again when needed
-        return {**self.__dict__, "_executors": {}, "_exact_plans": None}
+        return {**self.__dict__, "_executors": {}, "_open": {}, "_exact_plans": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]
@@ -539,10 +608,40 @@ class LogicMP(nn.Module):
         return f"{len(self.theory.rules)} rules, {self.options.schedule}"
 
 
+def _note_size(context: Any) -> None:
+    """Note the local variables `name` and `size` of a traced function, without fixing the size to its example."""
+    size = context.get_local("size")
+    _traced_sizes[context.get_local("name").as_python_constant()] = (
+        size.as_python_constant() if size.is_python_constant() else size.as_fake())
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _plan_for_open_sizes(number: int, names: tuple[str, ...], observed: tuple[str, ...]) -> bool:
+    """Whether some size is open and a plan serves every size; the layer then has it, made for the example's sizes."""
+    layer, sizes = _LAYERS[number], {name: _traced_sizes[name] for name in names}
+    if not any(isinstance(size, torch.SymInt) for size in sizes.values()):
+        return False
+    if observed not in layer._open:
+        executor = layer.executor({name: _example(size) for name, size in sizes.items()}, observed)
+        if executor.plan.is_sized or (layer.options.reduce == "mean" and len(sizes) > 1):
+            return False
+        layer._open[observed] = executor
+    return True
+
+
+def _example(size: int | torch.SymInt) -> int:
+    return int(size.node.hint) if isinstance(size, torch.SymInt) else size
+
+
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def _plan_while_tracing(number: int, sizes: tuple[tuple[str, int], ...], observed: tuple[str, ...]) -> bool:
     _LAYERS[number].executor(dict(sizes), observed)
     return True
+
+
+def _to_plain(number: Any) -> Any:
+    """A number of numpy as a number of Python, which JSON can write."""
+    return number.item()
 
 
 def _about(size: int) -> int:

@@ -190,7 +190,7 @@ def test_a_method_is_stopped_at_its_time_limit(published, capsys):
     assert main(["methods", "--data", str(published), "--methods", "mean-field", "--seconds-limit", "0"]) == 0
     shown = capsys.readouterr().out
     assert "| office | stopped | | " in shown
-    assert "mean-field stopped office: after 0 s, mean field 0 of 200" in shown
+    assert "mean-field stopped office: after 0 s, grounding 1 of 3" in shown
 
 
 def test_list_names_every_case(capsys):

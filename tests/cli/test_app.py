@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import re
+import shlex
 import subprocess
 import sys
 from importlib.metadata import version
@@ -175,14 +176,56 @@ assert "torch" not in sys.modules
     assert (run.returncode, run.stderr) == (0, "")
 
 
+# one line for every command that prints results
+PRINTING = [
+    ["--help"], ["--version"], ["check", "smoking.mln"], ["explain", "smoking.mln"],
+    ["infer", "-i", "smoking.mln", "-q", "Rain", "-m", "bp", "--quiet"],
+    ["learn", "-i", "smoking.mln", "-t", "all.db", "-o", "learned.mln", "--relearn", "all"], ["demo"],
+]
+
+
+def test_every_command_prints_below() -> None:
+    assert {words[0] for words in PRINTING if words[0][0] != "-"} == set(COMMANDS)
+
+
+def run_in_bash(shell: Shell, words: list[str], redirection: str) -> tuple[int, str, str]:
+    """Exit status, standard output and standard error of the program with a redirection."""
+    shell.write("all.db", "Smokes(Anna)\n")
+    line = f"{shlex.join([sys.executable, '-m', 'logicmp', *words])} {redirection}; exit ${{PIPESTATUS[0]}}"
+    run = subprocess.run(["bash", "-c", line], cwd=shell.folder, capture_output=True, text=True, check=False)
+    return run.returncode, run.stdout, run.stderr
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
-@pytest.mark.parametrize("words", [["--help"], ["check", "smoking.mln"]])
+@pytest.mark.parametrize("words", PRINTING, ids=lambda words: words[0])
 def test_a_full_disk_is_reported_without_traceback(shell: Shell, words: list[str]) -> None:
-    with Path("/dev/full").open("w") as full:
-        run = subprocess.run([sys.executable, "-m", "logicmp", *words], cwd=shell.folder, stdout=full,
-                             stderr=subprocess.PIPE, text=True, check=False)
-    assert (run.returncode, run.stderr) == (
-        1, "error: cannot write to the standard output: No space left on device\n")
+    assert run_in_bash(shell, words, "> /dev/full") == (
+        1, "", "error: cannot write to the standard output: No space left on device\n")
+
+
+@pytest.mark.parametrize("words", PRINTING, ids=lambda words: words[0])
+def test_a_closed_pipe_ends_the_program_quietly(shell: Shell, words: list[str]) -> None:
+    assert run_in_bash(shell, words, "| true") == (1, "", "")
+
+
+def test_a_closed_output_is_reported_if_there_is_a_result(shell: Shell) -> None:
+    assert run_in_bash(shell, PRINTING[2], ">&-") == (
+        1, "", "error: cannot write to the standard output: Bad file descriptor\n")
+    words = ["infer", "-i", "smoking.mln", "-q", "Rain", "-m", "bp"]
+    assert run_in_bash(shell, [*words, "-r", "answers"], "<&- >&- 2>&-")[0] == 0
+    assert (shell.folder / "answers").read_text() == "Rain 0.5\n"
+
+
+@pytest.mark.parametrize("redirection", ["2> /dev/full", "2>&-"])
+def test_messages_that_cannot_be_written_do_not_cost_the_results(shell: Shell, redirection: str) -> None:
+    words = ["infer", "-i", "smoking.mln", "-q", "Rain", "-m", "bp"]
+    assert run_in_bash(shell, words, redirection) == (0, "Rain 0.5\n", "")
+    assert run_in_bash(shell, ["check", "no.mln"], redirection) == (1, "", "")
+
+
+def test_a_closed_input_is_empty(shell: Shell) -> None:
+    status, out, err = run_in_bash(shell, ["check", "-"], "<&-")
+    assert (status, out) == (1, "") and err.startswith("error: the theory is empty\n")
 
 
 def test_another_error_of_the_system_is_a_fault_of_the_program(

@@ -51,6 +51,8 @@ rules
 facts: 10
   Works        8
   Big          2
+  atoms without a fact: false if their predicate has facts and is not queried (see infer --world), else
+  unobserved, with prior probability 0.5 (see infer --prior)
 
 warnings
   open.db: 1 fact of Big is given again, first on line 11
@@ -81,6 +83,13 @@ def test_check_as_json(shell: Shell) -> None:
     assert json.loads(shell("check", "smoking.mln", "--format", "json").out)["facts"] is None
 
 
+def test_check_tells_what_atoms_without_a_fact_count_as_where_others_are_soft(shell: Shell) -> None:
+    shell.write("smoking.db", "0.9 Smokes(Anna)\nFriends(Bob, Anna)\n")
+    assert json.loads(shell("check", "smoking.mln", "-e", "smoking.db", "--format", "json").out)["warnings"][-1] == (
+        "if queried, Smokes: 1 of 2 atoms have no fact, prior probability 0.5; set another prior (--prior Smokes=0.1), "
+        "or make them false (-cw Smokes)")
+
+
 def test_check_reads_standard_input(shell: Shell) -> None:
     from_file, from_stdin = shell("check", "smoking.mln"), shell("check", "-", stdin=SMOKING)
     assert from_stdin == from_file._replace(out=from_file.out.replace("smoking.mln", "-"))
@@ -96,7 +105,7 @@ def test_check_of_a_rule_that_costs_too_much_is_a_warning(shell: Shell) -> None:
     shell.write("parity.mln", "P(t)\n1 " + " <=> ".join(f"P({name})" for name in "abcdefghijkl"))
     status, out, err = shell("check", "parity.mln")
     assert (status, err) == (0, "")
-    assert out.endswith("\nwarnings\n  line 2: this rule needs more than 512 products (1024 so far): "
+    assert out.endswith("\nwarnings\n  line 2: this rule needs more than 512 products: "
                         "split it into smaller rules, or raise max_cubes\n")
 
 

@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from shell import Ended, Shell
 
+from logicmp.inference.run import METHODS
+
 MODEL = """\
 person = {Anna, Bob, Carl}
 Smokes(person)
@@ -109,6 +111,17 @@ def test_exactly_so_many_updates(shell: Shell) -> None:
                              "1.1 Friends(x, y) ^ Smokes(x) => Smokes(y)", "!Friends(x, x)."]
 
 
+def test_plain_mean_field_is_run_on_request(shell: Shell) -> None:
+    corrected, plain = (shell(*QUERY, "-m", "mean-field", *words) for words in ((), ("--correction", "none")))
+    assert corrected.out != plain.out
+    assert "TAP" not in corrected.err + plain.err
+    stopped = shell(*QUERY, "-m", "mean-field", "--max-groundings", "0")
+    assert stopped.out == plain.out
+    assert "mean field without the TAP correction: " in stopped.err
+    assert shell(*QUERY, "-m", "mean-field", "--correction", "bp").err == (
+        "error: correction must be tap or none, got bp\n")
+
+
 def test_a_plot_is_a_picture(shell: Shell) -> None:
     status, _, err = shell(*QUERY, "-m", "mean-field", "--plot", "run.png")
     assert status == 0
@@ -123,8 +136,31 @@ def test_any_option_of_a_method_can_be_set(shell: Shell) -> None:
 
 @pytest.mark.parametrize("words", [["--max-seconds", "0"], ["--set", "max_seconds=0"]])
 def test_a_time_limit_is_of_the_whole_command(shell: Shell, words: list[str]) -> None:
-    assert json.loads(shell(*QUERY, "-m", "bp", "--format", "json", *words).out)["status"] == "time"
-    assert "error: 0 of " in shell(*QUERY, "-m", "bp", "--check", *words).err
+    assert "error: 0 of " in shell(*QUERY, "-m", "exact", *words).err
+    assert "error: 0 of " in shell(*QUERY, "-m", "gibbs", "--check", *words).err
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("form", ["text", "json", "csv"])
+def test_answers_that_no_inference_supports_are_rejected(shell: Shell, method: str, form: str) -> None:
+    got = shell(*QUERY, "-m", method, "--format", form, "--max-seconds", "0", "--quiet")
+    if method in ("gibbs", "mc-sat", "map"):
+        # these make a step in any case
+        assert got.status == 0 and got.out
+    else:
+        assert (got.status, got.out) == (1, "")
+        assert got.err.startswith("error: 0 of " if method == "exact" else f"error: method {method!r} stopped before")
+
+
+def test_atoms_without_a_fact_have_the_prior(shell: Shell) -> None:
+    shell.write("same.mln", "record = {R1, R2, R3}\nSame(record)\n0 Same(x)")
+    shell.write("same.db", "0.9 Same(R1)\n0.5 Same(R2)\n")
+    words = ["infer", "-i", "same.mln", "-e", "same.db", "-q", "Same", "--quiet"]
+    assert shell(*words).out == "Same(R1) 0.9\nSame(R2) 0.5\nSame(R3) 0.5\n"
+    assert shell(*words, "--prior", "Same=0.1").out == "Same(R1) 0.9\nSame(R2) 0.5\nSame(R3) 0.1\n"
+    assert "\nSame: 1 of 3 atoms have no fact, prior probability 0.1\n" in shell(*words[:-1], "--prior", "Same=0.1").err
+    assert shell(*words, "--prior", "Same").err == (
+        "error: --prior must be PREDICATE=PROBABILITY, got 'Same'\nhint: for example --prior Smokes=0.1\n")
 
 
 def test_check_says_how_far_mean_field_is_off(shell: Shell) -> None:
@@ -134,8 +170,6 @@ def test_check_says_how_far_mean_field_is_off(shell: Shell) -> None:
 
 
 def test_the_help_names_every_method(shell: Shell) -> None:
-    from logicmp.inference.run import METHODS
-
     # the lines are folded, also at hyphens
     text = "".join(shell("infer", "--help").out.split())
     assert [name for name in METHODS if not any(f"{name}{end}" in text for end in ",;(")] == []

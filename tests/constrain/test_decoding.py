@@ -111,7 +111,7 @@ def test_an_empty_batch_is_rejected() -> None:
 
 
 def test_an_unknown_method_is_rejected() -> None:
-    with pytest.raises(LogicMPError, match="available methods: threshold, ilp, maxsat, clustering"):
+    with pytest.raises(LogicMPError, match="available methods: threshold, ilp, maxsat, exact, clustering"):
         decode(TRANSITIVITY, randn(3, 3), method="guess")
 
 

@@ -121,7 +121,8 @@ def test_the_strength_counts_where_weights_are_kept_positive() -> None:
 
 
 @pytest.mark.parametrize("options, message", [
-    ({"strength": 0.0}, "strength must be above 0, got 0.0"), ({"pi_max": 1.5}, "pi_max must be from 0 to 1, got 1.5"),
+    ({"strength": 0.0}, "strength must be above 0 and finite, got 0.0"),
+    ({"pi_max": 1.5}, "pi_max must be from 0 to 1, got 1.5"),
     ({"alpha": -0.1}, "alpha must be from 0 to 1, got -0.1"),
 ])
 def test_wrong_options_are_rejected(options: dict[str, float], message: str) -> None:

@@ -6,7 +6,15 @@ import pytest
 import torch
 
 from logicmp import LogicMPError, parse_theory
-from logicmp.constrain.tensors import as_evidence, certain_logits, open_values, to_atoms, value_scores, write_answer
+from logicmp.constrain.tensors import (
+    as_evidence,
+    certain_logits,
+    open_values,
+    read_labels,
+    to_atoms,
+    value_scores,
+    write_answer,
+)
 from logicmp.execute.inputs import read_inputs
 
 DECLARATIONS = ["P(t, u)", "symmetric P(t, t)", "P(t) in {A, B, C}", "P(t, u!)", "P(t!, u)", "P(t, u?)", "P(t?, u?)"]
@@ -44,13 +52,6 @@ def test_evidence_of_a_label_excludes_the_others() -> None:
     torch.testing.assert_close(scores.exp(), torch.tensor([[[1.0, 0, 0], [0, 0.5, 0.5]]]))
 
 
-def test_evidence_that_excludes_every_value_is_rejected() -> None:
-    theory = parse_theory("P(t) in {A, B, C}")
-    inputs = read_inputs(theory, {"P": torch.zeros(2, 3)}, {"P": torch.zeros(2, 3)}, None)
-    with pytest.raises(LogicMPError, match=r"the evidence makes every value of a variable of P\(t\) in .* false"):
-        value_scores(inputs, theory.predicates[0])
-
-
 def test_observed_and_masked_atoms_are_not_open() -> None:
     theory = parse_theory("P(t, t)")
     evidence = torch.full((3, 3), torch.nan)
@@ -60,9 +61,22 @@ def test_observed_and_masked_atoms_are_not_open() -> None:
         [True, False, False], [True, True, False], [False, False, False]]
 
 
-def test_labels_as_integers_become_one_hot_and_certain() -> None:
+def test_an_answer_becomes_one_hot_and_certain() -> None:
     theory = parse_theory("P(t) in {A, B, C}\nQ(t)")
-    found = as_evidence(theory, {"P": torch.tensor([2, 0]), "Q": torch.tensor([1, 0])})
+    answer = {"P": torch.tensor([2, 0]), "Q": torch.tensor([True, False])}
+    found = as_evidence(theory, answer)
     assert found["P"].tolist() == [[False, False, True], [True, False, False]]
     assert found["Q"].tolist() == [True, False]
-    assert certain_logits(theory, found)["P"].sigmoid().round().tolist() == [[0, 0, 1], [1, 0, 0]]
+    assert certain_logits(theory, answer)["P"].sigmoid().round().tolist() == [[0, 0, 1], [1, 0, 0]]
+
+
+def test_labels_may_be_missing() -> None:
+    theory = parse_theory("P(t) in {A, B, C}\nQ(t)")
+    logits = {"P": torch.zeros(2, 3), "Q": torch.zeros(2)}
+    found = read_labels(theory, logits, {"P": torch.tensor([2, -1]), "Q": torch.tensor([1, 0])}, None)
+    scores = value_scores(found, theory.predicate["P"]).exp()
+    torch.testing.assert_close(scores, torch.tensor([[[0, 0, 1.0], [1 / 3, 1 / 3, 1 / 3]]]))
+    assert found.evidence["Q"].tolist() == [[1, 0]]
+    with pytest.raises(LogicMPError) as caught:
+        read_labels(theory, logits, torch.tensor([2, -1]), None)  # type: ignore[arg-type]
+    assert str(caught.value) == ("labels is a Tensor; expected a dict of torch tensors")

@@ -20,6 +20,8 @@ THEORIES = {
     "transitivity": (TRANSITIVITY, {"thing": 4}),
     "weak": ("0.01 C(a,b) ^ C(b,c) => C(a,c)", {"thing": 3}),
     "smokers": ("1.4 S(x) ^ F(x,y) => S(y)\n-0.6 S(x)\n0.8 F(x,y) => F(y,x)", {"thing": 3}),
+    "without weights": ("S(x) ^ F(x,y) => S(y)\nF(x,y) => F(y,x)", {"thing": 4}),
+    "dense without weights": ("C(a,b) ^ C(b,c) => C(a,c)", {"thing": 5}),
     "hard": ("S(t)\nT(t)\nS(x) => T(x).\n2 S(x) ^ S(y) => T(y)", {"t": 3}),
 }
 
@@ -34,27 +36,64 @@ def rms(tensors: dict[str, Tensor]) -> Tensor:
     return torch.cat([x.detach().reshape(-1) for x in tensors.values()]).square().mean().sqrt()
 
 
+def from_mean(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: x.detach() - x.detach().mean() for name, x in tensors.items()}
+
+
+def supported(unary: dict[str, Tensor], push: dict[str, Tensor]) -> Tensor:
+    """The slope of the logits on the pushes, in units of the slope that log-odds would have; by predicate, weighted."""
+    total = precision = torch.tensor(0.0, dtype=torch.float64)
+    for name, u in unary.items():
+        u, x = u.detach(), push[name].detach()
+        if x.numel() > 1:
+            pairs = torch.stack([u.reshape(-1), x.reshape(-1), torch.sigmoid(u).reshape(-1)])
+            cov = torch.cov(pairs, correction=0)
+            slope, error = cov[0, 1] / cov[1, 1], cov[0, 0] / (x.numel() * cov[1, 1])
+            weight = cov[0, 2] ** 2 / error
+            total, precision = total + weight * slope / cov[0, 2], precision + weight
+    return (1.5 * total + 2) / (precision + 1)
+
+
+def overturned(unary: dict[str, Tensor], logits: dict[str, Tensor], push: dict[str, Tensor]) -> Tensor:
+    changed = torch.cat([((logits[name] > 0) != (u > 0)).reshape(-1).double() for name, u in unary.items()]).mean()
+    spread = rms(from_mean(push))
+    return changed * (spread / (rms(push) ** 2 - spread**2).sqrt()).clamp_max(1)
+
+
 def written_out(theory: Theory, schedule: Schedule, unary: dict[str, Tensor], weights: list[Tensor],
                 sizes: dict[str, int]) -> dict[str, Tensor]:
     """The loop of one item, message by message, from the oracle's update without unary potentials."""
     zeros = {name: torch.zeros_like(x) for name, x in unary.items()}
     logits, temperature = unary, torch.tensor(schedule.temperature, dtype=torch.float64)
-    floor = 0.1 * rms(unary).clamp(0.3, 1)
+    floor, factor, dense = 0.1 * rms(unary).clamp(0.3, 1), torch.tensor(1.0, dtype=torch.float64), 0.0
+
+    def pushes(q: dict[str, Tensor], weights: list[Tensor]) -> dict[str, Tensor]:
+        step = oracle.mean_field_step(theory, zeros, q, sizes=sizes, weights=weights)
+        return {name: torch.logit(x) for name, x in step.items()}
+
     for t in range(schedule.iterations):
         if schedule.gradients is not None and t == schedule.iterations - schedule.gradients:
             logits = {name: x.detach() for name, x in logits.items()}
         q = {name: torch.sigmoid(x / temperature) for name, x in logits.items()}
-        step = oracle.mean_field_step(theory, zeros, q, sizes=sizes, weights=weights)
-        push = {name: torch.logit(x) for name, x in step.items()}
+        push = pushes(q, weights)
         size = rms(push)
         if schedule.sharpen is not None and t == 0:
             temperature = torch.minimum(torch.maximum(schedule.sharpen / size, floor), torch.ones_like(floor))
-        scale = torch.tensor(schedule.factor, dtype=torch.float64)
+            temperature = temperature ** (rms(from_mean(unary)) / 0.2).clamp_max(1)
+        if schedule.push is not None and t == 0:
+            dense = float(2 * size / schedule.push[1] - 1)
+            dense = min(1.0, max(0.0, dense))
+            if schedule.calibrate and all(rule.weight is None and not rule.is_hard for rule in theory.rules):
+                unit = pushes(q, [torch.ones_like(w) for w in weights])
+                factor = supported(unary, unit).clamp(0.05, 5) ** (1 - dense)
+        scale = factor * schedule.factor
         if schedule.ramp:
             scale = scale * min(1.0, (t + 1) / (schedule.ramp * schedule.iterations)) ** 2
         if schedule.push is not None:
             first, last = schedule.push
-            limit = first * (last / first) ** min(1.0, t / round(0.85 * schedule.iterations))
+            limit = first * (last / first) ** min(1.0, t / round(0.6 * schedule.iterations))
+            if schedule.lift is not None:
+                limit = limit * (40 * dense * (overturned(unary, logits, push) - schedule.lift).clamp_min(0)).exp()
             scale = torch.minimum(scale, limit / size)
         logits = {name: schedule.damping * logits[name] + (1 - schedule.damping) * (unary[name] + scale * push[name])
                   for name in unary}
@@ -123,6 +162,16 @@ def test_adaptive_finds_planted_clusters_that_the_paper_loses() -> None:
     assert f1(adaptive) > f1(logits) + 0.2
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_large_matrix_in_half_precision_ends_as_in_single(dtype: torch.dtype) -> None:
+    logits = 2 * torch.randn(40, 40, generator=torch.Generator().manual_seed(0))
+    layer = LogicMP("C(a,b) ^ C(b,c) => C(a,c)")
+    with torch.no_grad():
+        whole, half = layer(logits), layer(logits.to(dtype))
+    assert half.dtype == dtype
+    assert ((whole > 0) == (half > 0)).float().mean() > 0.97
+
+
 def test_categorical_and_symmetric_predicates_run_under_every_schedule() -> None:
     theory = parse_theory("label(token) in {O, B, I}\nsymmetric Same(token, token)\n"
                           "2 label(i) in {O} => label(i+1) in {O, B}\n1 Same(i,j) ^ label(i) in {B} => label(j) in {B}")
@@ -141,7 +190,7 @@ def test_a_schedule_survives_saving(tmp_path: Path) -> None:
 
 def test_an_adaptive_layer_compiles_to_one_graph() -> None:
     torch._dynamo.reset()
-    layer = LogicMP(TRANSITIVITY, schedule="adaptive", iterations=4)
+    layer = LogicMP(TRANSITIVITY, schedule="adaptive", iterations=3)
     logits = torch.randn(2, 5, 5)
     compiled = torch.compile(layer, backend="aot_eager", fullgraph=True)
     torch.testing.assert_close(compiled(logits), layer(logits), rtol=1e-5, atol=1e-5)
@@ -149,14 +198,19 @@ def test_an_adaptive_layer_compiles_to_one_graph() -> None:
 
 @pytest.mark.parametrize("options, message", [
     ({"iterations": -1}, "iterations must be a whole number and at least 0, got -1"),
-    ({"gradients": 1.5}, "gradients must be a whole number and at least 0, got 1.5"),
+    ({"gradients": 1.5}, "gradients is 1.5; expected a whole number or None"),
+    ({"push": (1.0,)}, "push has 1 entries; expected 2"),
+    ({"push": "strong"}, "push is 'strong'; expected a tuple or None"),
+    ({"damping": "0.5"}, "damping is '0.5'; expected a number"),
     ({"damping": 1}, "damping must be at least 0 and below 1, got 1"),
     ({"temperature": 0}, "temperature must be above 0 and finite, got 0"),
     ({"factor": -2}, "factor must be at least 0 and finite, got -2"),
     ({"ramp": 2}, "ramp must be between 0 and 1, got 2"),
+    ({"lift": 2, "push": (1.0, 2.0)}, "lift must be between 0 and 1, got 2"),
+    ({"calibrate": True}, "lift and calibrate need push\nhint: for example push=(0.2, 3)"),
     ({"sharpen": 0}, "sharpen must be above 0 and finite, got 0"),
     ({"tolerance": float("nan")}, "tolerance must be at least 0 and finite, got nan"),
-    ({"push": (1.0, 0.0)}, "push must be two numbers above 0, got (1.0, 0.0)\nhint: for example push=(0.2, 5)"),
+    ({"push": (1.0, 0.0)}, "push must be two numbers above 0, got (1.0, 0.0)\nhint: for example push=(0.2, 3)"),
 ])
 def test_a_setting_out_of_range_is_named(options: dict[str, Any], message: str) -> None:
     with pytest.raises(LogicMPError) as caught:
@@ -169,12 +223,9 @@ def test_an_unknown_schedule_gets_a_hint() -> None:
         LogicMP(TRANSITIVITY, schedule="adaptiv")
 
 
-def test_the_layer_runs_the_papers_loop_unless_told_otherwise() -> None:
-    assert LogicMP(TRANSITIVITY).options.schedule == Options().schedule == SCHEDULES["paper"]
-    assert LogicMP(TRANSITIVITY, 7, 0.5).options.schedule == replace(SCHEDULES["paper"], iterations=7, damping=0.5)
-    logits = torch.randn(4, 4, generator=torch.Generator().manual_seed(0))
-    with torch.no_grad():
-        assert torch.equal(LogicMP(TRANSITIVITY)(logits), LogicMP(TRANSITIVITY, schedule="paper")(logits))
+def test_the_layer_is_adaptive_unless_told_otherwise() -> None:
+    assert LogicMP(TRANSITIVITY).options.schedule == Options().schedule == SCHEDULES["adaptive"]
+    assert LogicMP(TRANSITIVITY, 7, 0.5).options.schedule == replace(SCHEDULES["adaptive"], iterations=7, damping=0.5)
 
 
 @pytest.mark.parametrize("options", [{}, {"iterations": 8}, {"damping": 0.5}])
@@ -202,7 +253,7 @@ def test_a_run_does_not_stop_while_pushes_still_grow(schedule: str) -> None:
 
 
 def test_an_adaptive_layer_can_be_exported_with_open_sizes() -> None:
-    layer, n = LogicMP(TRANSITIVITY).eval(), torch.export.Dim("n")
+    layer, n = LogicMP(TRANSITIVITY, iterations=3).eval(), torch.export.Dim("n")
     exported = torch.export.export(layer, (torch.randn(2, 6, 6),), dynamic_shapes=({1: n, 2: n},))
     logits = torch.randn(2, 9, 9)
     torch.testing.assert_close(exported.module()(logits), layer(logits), rtol=1e-4, atol=1e-4)

@@ -16,7 +16,7 @@ from generated_forms import form_page, form_pages
 
 from experiments.checkpoint import Checkpoint
 from experiments.documents import __main__ as command
-from experiments.documents import choose
+from experiments.documents import choose, untrained
 from experiments.documents import run as runs
 from experiments.documents.blocks import (
     LONG,
@@ -454,6 +454,43 @@ def test_settings_are_compared_on_one_encoder(experiment: Experiment, tmp_path: 
     trained.clear()
     assert choose.compare(short, [0, 1]).splitlines() == lines
     assert not trained
+
+
+def test_an_untrained_layer_is_measured_on_a_trained_model(experiment: Experiment, tmp_path: Path,
+                                                           capsys: pytest.CaptureFixture[str]) -> None:
+    pair = experiment.measure(experiment.plan("pair"))
+    apart = replace(experiment, results=tmp_path)
+    lines = untrained.compare(apart, [0], "paper").splitlines()
+    assert lines[0].startswith("| seed | full, % | with the layer | long, % | with the layer |")
+    assert [line.split(" | ")[0] for line in lines[2:]] == ["| 0", "| mean", "| gain"]
+    (result,) = load_results(tmp_path)
+    assert (result.variant, result.settings["layer"]) == ("schedule=paper", "Schedule(iterations=5)")
+    assert all(result.get(f"{name}_before") == pair.get(name) for name in ("full", "long", "violated"))
+    # a rule without a weight has weight 1
+    model, layer = experiment.load("pair", 0), LogicMP(f"1 {RULE}", schedule="paper")
+    odds = [layer(model.log_odds(item)[0]).detach() for item in experiment.test_items]
+    assert untrained.score_pairs(odds, experiment.test_items).items() <= result.values.items()
+    assert result.get("violated") < result.get("violated_before") / 2
+    capsys.readouterr()
+    assert untrained.compare(apart, [0], "paper").splitlines() == lines
+    assert capsys.readouterr().err == "funsd/test pair+layer seed 0 schedule=paper: already stored\n"
+    untrained.compare(apart, [0])
+    assert [r.variant for r in load_results(tmp_path)] == ["schedule=default", "schedule=paper"]
+
+
+def test_pairs_of_a_word_with_itself_do_not_count() -> None:
+    item = build_item(form_page(0), hashed_vectors)
+    odds = 2 * item.truth - 1
+    assert untrained.score_pairs([odds], [item]) == {"full": 100, "long": 100, "pairs": 100, "violated": 0}
+    alone = 2 * torch.eye(len(item.page)) - 1
+    assert untrained.score_pairs([alone], [item])["pairs"] == 0
+    half = odds.clone().triu() - torch.ones_like(odds).tril(-1)
+    assert untrained.score_pairs([half], [item])["pairs"] == pytest.approx(200 / 3, abs=1e-3)
+
+
+def test_an_untrained_layer_needs_a_trained_model(experiment: Experiment, tmp_path: Path) -> None:
+    with pytest.raises(LogicMPError, match="there is no model of 'pair' with seed 7"):
+        untrained.compare(replace(experiment, results=tmp_path), [7], "paper")
 
 
 def test_the_layer_is_the_rule_as_text() -> None:

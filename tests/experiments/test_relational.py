@@ -28,6 +28,7 @@ from experiments.relational.weights import learn_weights
 from experiments.runs import Result, load_results, run_all
 from logicmp import LogicMPError
 from logicmp.execute.inputs import world_tensors
+from logicmp.execute.schedule import SCHEDULES
 
 PREDICATES = "parent(person, person)\nolder(person, person)\n"
 RULES = """\
@@ -75,6 +76,32 @@ def test_inference_alone_finds_who_is_older(split: Split) -> None:
     scores = run_method("logicmp", split, Context(settings={"scale": 1.0, "bias": -1.0, "iterations": 30}))
     # half of the queries are true
     assert average_precision(split, scores) > 0.8
+
+
+def test_a_schedule_has_its_own_iterations_and_settings_may_be_ignored(
+        split: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = {"scale": 0.5, "bias": -1.0, "damping": 0.5, "iterations": 30}
+    monkeypatch.setattr(run, "load_split", lambda name, data: split)
+    monkeypatch.setattr(run, "load_settings", lambda name, method: chosen)
+    words = ["run", "uw_cse/ai", "--method", "logicmp", "--results", str(tmp_path), "--schedule"]
+    for schedule in ("paper", "adaptive"):
+        for plain in ([], ["--plain"]):
+            assert command.main([*words, schedule, *plain]) == 0
+    stored = {r.variant: r for r in load_results(tmp_path)}
+    assert set(stored) == {f"schedule={s}{plain}" for s in ("paper", "adaptive") for plain in ("", " plain")}
+    assert stored["schedule=paper"].settings.items() >= chosen.items()
+    assert stored["schedule=paper plain"].settings == {"max_seconds": 600, "schedule": "paper", "scale": None}
+    unary, evidence = world_tensors(split.world, torch.float64)
+    for variant, scale, bias in (("schedule=adaptive", 0.5, -1.0), ("schedule=adaptive plain", None, -1.5)):
+        layer = layer_for(split.world, Context(settings={"scale": scale, "schedule": "adaptive"}), 30).double()
+        assert layer.options.schedule == SCHEDULES["adaptive"]
+        with torch.no_grad():
+            odds = layer.run({name: x + bias for name, x in unary.items()}, evidence)
+        assert stored[variant].get("auc_pr") == pytest.approx(average_precision(split, split.pick(odds)), abs=1e-4)
+    capsys.readouterr()
+    assert command.main(["run", "uw_cse/ai", "--method", "gs", "--schedule", "paper"]) == 1
+    assert capsys.readouterr().err == ("error: --schedule does not apply to gs\n"
+                                       "hint: methods: logicmp, logicmp+lessons\n")
 
 
 def test_the_same_seed_gives_the_same_scores(split: Split) -> None:
@@ -353,7 +380,13 @@ def test_the_table_has_the_mean_over_seeds_and_the_papers_rows() -> None:
     results.append(Result("uw_cse", "ai", "bp", status="> cap", values={"auc_pr": 0.3}, seconds=610.0,
                           settings={"max_seconds": 600.0}))
     results.append(Result("uw_cse", "ai", "gibbs", status="too large"))
+    assert "Schedules" not in as_table(results)
+    results += [Result("uw_cse", split, "logicmp", variant=variant, values={"auc_pr": auc_pr})
+                for split in data_sets.SPLITS["uw_cse"]
+                for variant, auc_pr in (("schedule=cold", 0.4), ("schedule=paper plain", 0.3))]
     table = as_table(results)
+    assert "| logicmp | cold | chosen |  | 0.40 |  |" in table
+    assert "| logicmp | paper | none |  | 0.30 |  |" in table
     assert "| logicmp+gnn | 0.25 ±0.07 | 0.25 ±0.07 | 0.25 ±0.07 | 0.25 ±0.07 | 0.25 ±0.07 |" in table
     assert "| logicmp+gnn |  | 0.25 |  | 2 | 30 |" in table
     assert "| logicmp+gnn |  |  | 15 | 30 |  |  |" in table

@@ -38,6 +38,8 @@ from experiments.text.rules import (
 from experiments.text.show import explain, load_tagger, to_corpus
 from experiments.text.speed import measure
 from experiments.text.train import Budget, Data, Tagger, build_data, evaluate, fit, predict, score
+from experiments.text.untrained import measure as measure_untrained
+from experiments.text.untrained import plan_untrained
 from logicmp import LogicMP, LogicMPError, SemanticLoss, oracle
 
 SMALL = Context(None, Budget(epochs=8, rate=1e-2, n_tokens=60), Budget(epochs=1, rate=5e-3, n_tokens=60), hidden=24)
@@ -245,7 +247,7 @@ def test_the_layer_on_framed_sentences_equals_the_oracle(text: Data) -> None:
     # without the boundary tokens that only fill up
     n = int(batch.framed[-1]) + 2
     unary, evidence = frame(logits, batch)[:n], batch.samelist[:n, :n]
-    got = LogicMP(theory, iterations=2, dtype=torch.float64)(unary, {"samelist": evidence})
+    got = LogicMP(theory, iterations=2, dtype=torch.float64, schedule="paper")(unary, {"samelist": evidence})
     q = {"label": torch.softmax(unary, 1)}
     for _ in range(2):
         q = oracle.mean_field_step(theory, {"label": unary}, q, {"samelist": evidence}, {"token": n})
@@ -392,6 +394,22 @@ def test_the_layer_leaves_fewer_invalid_transitions_than_no_layer(text: Data, sm
     plain, layer = (evaluate(tagger, text.testb) for tagger in taggers)
     assert layer.invalid < plain.invalid / 2
     assert evaluate(taggers[1], text.testb, DECODE).invalid == 0
+
+
+@pytest.mark.parametrize("rules, schedule", [("adj", "paper"), ("adj+list", "adaptive")])
+def test_an_untrained_layer_is_measured_on_a_trained_tagger(text: Data, small: Context, rules: str,
+                                                            schedule: str) -> None:
+    plain = evaluate(train_method("blstm", text, 0, small)[0], text.testb)
+    found, weak = (measure_untrained(plan_untrained(rules, schedule, 0, "", is_plain), text, small)
+                   for is_plain in (False, True))
+    assert (found.method, found.variant) == (f"blstm+layer-{rules}", f"schedule={schedule}")
+    assert weak.variant == f"schedule={schedule} plain" and weak.settings["adjacent"] is None
+    for result in (found, weak):
+        assert result.get("f1_before") == pytest.approx(plain.f1, abs=1e-3)
+        assert result.get("invalid_before") == pytest.approx(plain.invalid, abs=1e-3)
+        assert result.get("invalid") < plain.invalid
+    # the weight of the rule file is 4
+    assert found.get("invalid") != weak.get("invalid")
 
 
 def test_every_head_starts_from_the_same_backbone(text: Data, small: Context) -> None:
@@ -574,6 +592,12 @@ def test_the_commands_work_on_a_folder_of_files(tmp_path: Path, monkeypatch: pyt
     assert [(r.variant, r.method, r.seed) for r in load_results(tmp_path / "results")] == [
         ("", "logicmp-adj", 3), ("", "logicmp-adj+decode", 3), ("", "sl-list", 0), ("share=0.5", "blstm", 0),
         ("share=0.5", "blstm+decode", 0)]
+    words = ["untrained", "--schedule", "paper", "--plain", "--share", "0.5", *shared]
+    for _ in range(2):
+        assert command.main(words) == 0
+        said = capsys.readouterr()
+    assert "| mean | " in said.out
+    assert said.err == "conll2003/testb blstm+layer-adj seed 0 share=0.5 schedule=paper plain: already stored\n"
     assert command.main(["table", *shared]) == 0
     assert "| BLSTM w/ LogicMP (adj) | " in capsys.readouterr().out
     assert command.main(["show", "Police in Kaloburg said nothing .", "--seed", "3", *shared]) == 0

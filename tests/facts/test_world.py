@@ -64,6 +64,42 @@ def test_an_atom_with_soft_evidence_is_unobserved_and_has_log_odds() -> None:
     assert found.unary["Kin"][0, 2] == pytest.approx(np.log(9))
 
 
+@pytest.mark.parametrize("name, facts, more", [
+    ("Smokes", "0.8 Smokes(Anna)", "0.1 Smokes(Bob)\n0.1 Smokes(Carl)"),
+    # what has a fact keeps it: true, false, soft 0.5, unobserved
+    ("Friends", "Friends(Anna, Anna)\n!Friends(Anna, Bob)\n0.5 Friends(Bob, Anna)\n?Friends(Carl, Carl)\n"
+     "0.9 Friends(Bob, Bob)",
+     "0.1 Friends(Anna, Carl)\n0.1 Friends(Bob, Carl)\n0.1 Friends(Carl, Anna)\n0.1 Friends(Carl, Bob)"),
+    ("Kin", "0.8 Kin(Anna, Bob)\nKin(Carl, Carl)\n?Kin(Bob, Carl)", "0.1 Kin(Anna, Anna)\n0.1 Kin(Bob, Bob)\n"
+     "0.1 Kin(Anna, Carl)"),
+    # without any fact
+    ("Cancer", "", "0.1 Cancer(Anna)\n0.1 Cancer(Bob)\n0.1 Cancer(Carl)"),
+])
+def test_a_prior_is_soft_evidence_for_every_atom_without_a_fact(name: str, facts: str, more: str) -> None:
+    got = world(facts, opened=[name], prior={name: 0.1})
+    want = world(f"{facts}\n{more}", opened=[name])
+    assert got.values[name].tolist() == want.values[name].tolist()
+    assert got.unary[name] == pytest.approx(want.unary[name])
+
+
+def test_the_prior_of_one_predicate_is_not_that_of_another() -> None:
+    assert world(prior={"Cancer": 0.1}).unary.keys() == {"Cancer"}
+
+
+def test_atoms_without_a_fact_are_told_where_others_are_soft() -> None:
+    facts = "0.8 Smokes(Anna)\n0.9 Kin(Anna, Bob)\nKin(Bob, Carl)\nCancer(Anna)"
+    assert world(facts, ["Smokes", "Kin", "Cancer"]).warnings == [
+        "Smokes: 2 of 3 atoms have no fact, prior probability 0.5; set another prior (--prior Smokes=0.1), or make "
+        "them false (-cw Smokes)",
+        "Kin: 4 of 6 atoms have no fact, prior probability 0.5; set another prior (--prior Kin=0.1), or make them "
+        "false (-cw Kin)"]
+    assert world(facts, ["Smokes"], prior={"Smokes": 0.25}).warnings == [
+        "Smokes: 2 of 3 atoms have no fact, prior probability 0.25"]
+    # closed, or all atoms have a fact
+    assert world(facts).warnings == []
+    assert world("0.8 Smokes(Anna)\n0.8 Smokes(Bob)\n!Smokes(Carl)", ["Smokes"]).warnings == []
+
+
 def test_one_true_value_makes_the_others_false() -> None:
     found = world("livesIn(Anna, Kiel)\nmood(Bob) = Sad")
     assert found.values["livesIn"][0].tolist() == [0, 1, 0]
@@ -100,6 +136,14 @@ def test_tensors_are_those_the_layer_takes() -> None:
     ({"world": "flat"}, "unknown world 'flat'\nhint: available worlds: alchemy, open, closed"),
     ({"closed": ["Smoke"]}, "predicate 'Smoke' is not declared\nhint: did you mean 'Smokes'?"),
     ({"closed": ["Smokes"], "opened": ["Smokes"]}, "predicate 'Smokes' cannot be both closed and open"),
+    ({"prior": {"Smoke": 0.1}}, "predicate 'Smoke' is not declared\nhint: did you mean 'Smokes'?"),
+    ({"prior": {"mood": 0.1}}, "mood(person) in {Glad, Sad} cannot have a prior: one of its values must be true\n"
+                               "hint: write a rule with a weight for each value"),
+    ({"prior": {"Friends": 0.1}}, "the prior of Friends has no effect, because Friends is closed (declared with *)\n"
+                                  "hint: open it: opened=['Friends'], or -ow Friends on the command line"),
+    *(({"prior": {"Smokes": p}}, f"the prior of Smokes must be a probability above 0 and below 1, got {p!r}\n"
+                                 "hint: for false atoms close the predicate: closed=['Smokes'], or -cw Smokes")
+      for p in (0, 1.0, -0.1, float("nan"), True, "0.1")),
 ])
 def test_a_wrong_choice_is_rejected(options: dict[str, object], message: str) -> None:
     with pytest.raises(LogicMPError) as caught:

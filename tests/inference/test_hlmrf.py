@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import count
 
 import numpy as np
 import pytest
@@ -10,13 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog, minimize, nnls
 
-from logicmp import LogicMPError, RuleError, infer, parse_facts, parse_theory
+from logicmp import CostError, LogicMPError, RuleError, infer, parse_facts, parse_theory
 from logicmp.execute.inputs import world_from_tensors
 from logicmp.facts.world import build_world
 from logicmp.ground.build import build_network
 from logicmp.ground.network import Network
 from logicmp.inference.hlmrf import Feasible, HingeLoss, HingeLossMRF, build_loss, project_simplex
 from logicmp.inference.method import Problem
+from logicmp.limits import Limits
 from logicmp.testing.method_battery import FACTS, SMOKERS, MethodBattery
 from logicmp.testing.random_models import random_model
 
@@ -173,8 +175,14 @@ def test_a_run_stops_at_its_limits_with_what_it_has() -> None:
     got = infer(SMOKERS, FACTS, "Smokes", method="hl-mrf", iterations=3)
     assert got.notes[0].startswith("hl-mrf did not converge in 3 rounds")
     assert got.status == "iterations"
-    got = infer(SMOKERS, FACTS, "Smokes", method="hl-mrf", max_seconds=0.0)
-    assert got.notes[0] == "hl-mrf was stopped after 0.0 s and 0 rounds, the last change was inf"
+    got = infer(SMOKERS, FACTS, "Smokes", method="hl-mrf", limits=Limits(2, now=count().__next__), tolerance=0)
+    assert got.notes[0].startswith("hl-mrf was stopped after 2 s and 10 rounds, the last change was 0.0")
+    assert got.status == "time"
+
+
+def test_no_rounds_give_no_answers() -> None:
+    with pytest.raises(CostError, match="method 'hl-mrf' stopped before its first step"):
+        infer(SMOKERS, FACTS, "Smokes", method="hl-mrf", iterations=0)
 
 
 def test_a_step_size_of_zero_is_rejected() -> None:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import assume, given, settings
+from published import published
 
 from logicmp import CostError, LogicMP, LogicMPError, infer, oracle
 from logicmp.execute.inputs import world_from_tensors
 from logicmp.inference.answers import as_probability
+from logicmp.inference.exact.method import Exact
 from logicmp.inference.mean_field import MeanField
 from logicmp.inference.method import Problem
+from logicmp.limits import Limits
 from logicmp.testing.method_battery import FACTS, SMOKERS, MethodBattery
 from logicmp.testing.random_models import Model, models
 
@@ -68,23 +73,98 @@ def test_satisfied_hard_rules_add_nothing_to_the_bound() -> None:
 def test_a_run_that_oscillates_is_damped_until_it_converges() -> None:
     # everybody wants to be the only one: synchronous updates jump between all and none
     theory = "p = {A, B, C, D}\nS(p)\n4 S(x)\n5 x != y => !(S(x) ^ S(y))"
-    got = infer(theory, query="S", method="mean-field", damping=0.0)
+    got = infer(theory, query="S", method="mean-field", damping=0.0, correction="none")
     assert got.notes == ["mean field did not converge in 200 iterations: damping was raised to 0.75"]
     assert got.status == "converged"
 
 
 def test_a_run_that_never_converges_says_so() -> None:
-    got = infer(SMOKERS, FACTS, "Smokes", method="mean-field", iterations=1, damping=0.9, tolerance=1e-12)
+    options = {"iterations": 1, "damping": 0.9, "tolerance": 1e-12}
+    got = infer(SMOKERS, FACTS, "Smokes", method="mean-field", correction="none", **options)
     assert len(got.notes) == 1
-    assert got.notes[0].startswith("mean field did not converge: after ")
+    assert got.notes[0].startswith("mean field did not converge: after 4 iterations with damping up to 0.99375 ")
     assert got.status == "iterations"
+
+
+def test_a_corrected_run_that_never_converges_gives_plain_mean_field_and_says_so() -> None:
+    options = {"iterations": 1, "damping": 0.9, "tolerance": 1e-12}
+    plain, got = (infer(SMOKERS, FACTS, "Smokes", method="mean-field", correction=name, **options)
+                  for name in ("none", "tap"))
+    assert got.notes[0].startswith("mean field without the TAP correction: with it, the updates did not converge: ")
+    assert got.notes[1:] == plain.notes
+    assert got.log_odds.tolist() == plain.log_odds.tolist()
+    assert got.solution.elbo == plain.solution.elbo
+
+
+@pytest.mark.parametrize("options, why", [
+    ({"tolerance": 0.0}, "tolerance is 0"),
+    ({"schedule": "paper"}, "the schedule does not run until convergence"),
+    ({"semantics": "paper"}, "the paper's semantics has no ground network"),
+    ({"max_groundings": 3}, "the evidence leaves at least 2 groundings of this rule open, after 3 of those before "
+     "it (limit 3)")])
+def test_the_notes_report_why_a_run_has_no_correction(options: dict[str, Any], why: str) -> None:
+    facts = "Smokes(Anna)"
+    plain, got = (infer(SMOKERS, facts, "Smokes", method="mean-field", correction=name, **options)
+                  for name in ("none", "tap"))
+    assert got.notes == [f"mean field without the TAP correction: {why}", *plain.notes]
+    assert got.log_odds.tolist() == plain.log_odds.tolist()
+
+
+def test_a_time_limit_that_ends_while_grounding_leaves_plain_mean_field() -> None:
+    got = infer(SMOKERS, FACTS, "Smokes", method="mean-field", max_seconds=0)
+    assert got.notes == ["mean field without the TAP correction: the time limit of 0 s was reached while grounding",
+                         "mean field was stopped after 0 s and 0 iterations"]
+
+
+def test_evidence_against_a_hard_rule_is_answered_without_a_correction() -> None:
+    got = infer("p = {A}\nS(p)\nT(p)\nS(x).\n1 T(x)", "!S(A)\n?T(A)", "T", method="mean-field", opened=["T"])
+    assert got["T(A)"] == pytest.approx(1 / (1 + np.exp(-1)), abs=1e-6)
+    assert len(got.notes) == 1
+    assert got.notes[0].startswith("mean field without the TAP correction: the evidence violates this hard rule")
+
+
+def test_the_correction_brings_two_tied_atoms_closer_to_their_probability() -> None:
+    theory = "p = {A, B}\nS(p)\n1.5 S(A) <=> S(B)\n0.5 S(A)"
+    exact, tap, plain = (infer(theory, query="S, S(A) ^ S(B)", **options)["S(A)"] for options in (
+        {"method": "exact"}, {"method": "mean-field"}, {"method": "mean-field", "correction": "none"}))
+    assert abs(tap - exact) < 0.2 * abs(plain - exact)
+
+
+def test_published_cases_are_met_more_closely_with_the_correction(data: Path) -> None:
+    errors = {name: [np.mean([abs(case.got[atom] - p) for atom, p in case.marginals.items()])
+                     for case in published(data, "mean-field", correction=name) if case.semantics == "exact"]
+              for name in ("tap", "none")}
+    assert np.mean(errors["none"]) == pytest.approx(0.0512, abs=1e-4)
+    assert np.mean(errors["tap"]) < 0.02
+    # no case is worse
+    assert all(tap <= plain + 1e-4 for tap, plain in zip(errors["tap"], errors["none"], strict=True))
+
+
+def test_an_unknown_correction_is_rejected() -> None:
+    with pytest.raises(LogicMPError, match="correction must be tap or none, got third"):
+        infer(SMOKERS, FACTS, "Smokes", method="mean-field", correction="third")
+
+
+@settings(max_examples=40, deadline=None)
+@given(model=models(max_ground=8))
+def test_the_bound_stays_a_bound_with_the_correction(model: Model) -> None:
+    assume(not any(rule.is_hard for rule in model.theory.rules))
+    problem = Problem(world_from_tensors(model.theory, model.unary, model.evidence))
+    assume(problem.world.latent)
+    try:
+        exact, got = Exact().solve(problem), MeanField().solve(problem)
+    except CostError:
+        assume(False)
+    assert exact.log_partition is not None
+    assert got.elbo is not None
+    assert got.elbo <= exact.log_partition + 1e-9
 
 
 def test_restarts_keep_the_run_with_the_highest_bound() -> None:
     # two equal modes, all true and all false, and the symmetric saddle between them where the first run stays
     theory = "p = {A, B, C, D}\nS(p)\n2 x != y => (S(x) <=> S(y))"
-    one = infer(theory, query="S", method="mean-field")
-    best = infer(theory, query="S", method="mean-field", restarts=8)
+    one = infer(theory, query="S", method="mean-field", correction="none")
+    best = infer(theory, query="S", method="mean-field", restarts=8, correction="none")
     assert one["S(A)"] == pytest.approx(0.5)
     assert abs(best["S(A)"] - 0.5) > 0.4
     assert best.solution.elbo > one.solution.elbo + 0.1  # type: ignore[operator]
@@ -115,10 +195,34 @@ def test_a_schedule_of_the_layer_gives_the_layers_answer_and_says_what_it_is() -
     with torch.no_grad():
         want = LogicMP(theory, schedule="adaptive", dtype=torch.float64)(unary)
     np.testing.assert_allclose(got.log_odds, want.reshape(-1).numpy(), atol=1e-9)
-    assert got.notes == ["schedule 'adaptive': the answers are scores to decide by, not probabilities"]
+    assert got.notes == ["mean field without the TAP correction: the schedule does not run until convergence",
+                         "schedule 'adaptive': the answers are scores to decide by, not probabilities"]
     assert got.status == "iterations"
 
 
 def test_an_unknown_schedule_is_named() -> None:
     with pytest.raises(LogicMPError, match="unknown schedule 'warm'"):
         infer(SMOKERS, FACTS, "Smokes", method="mean-field", schedule="warm")
+
+
+def test_no_iterations_give_no_answers() -> None:
+    with pytest.raises(CostError, match="method 'mean-field' stopped before its first step") as caught:
+        infer(SMOKERS, FACTS, "Smokes", method="mean-field", iterations=0)
+    assert caught.value.hint == "set iterations to at least 1"
+
+
+@pytest.mark.parametrize("options", [{"restarts": 3, "tolerance": 0.01}, {"iterations": 2}])
+def test_the_time_limit_counts_what_was_done_before_it(options: dict[str, Any]) -> None:
+    # a clock that advances when it is read; the limit is reached in a restart or a run with more damping, before its
+    # first iteration
+    statuses = set()
+    for seconds in range(1, 60):
+        limits = Limits(seconds, now=itertools.count().__next__)
+        try:
+            got = infer(SMOKERS, FACTS, "Smokes", method="mean-field", limits=limits, **options)
+        except CostError:
+            assert seconds < 3
+            continue
+        assert got["Smokes(Carl)"] != 0.5
+        statuses.add(str(got.status))
+    assert statuses == {"time", "converged" if "restarts" in options else "iterations"}

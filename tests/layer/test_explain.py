@@ -1,5 +1,7 @@
 """`LogicMP.explain`: the pushes add up to the messages, the groundings to the pushes."""
 
+import warnings
+
 import pytest
 import torch
 
@@ -72,12 +74,15 @@ def test_text_that_is_not_an_atom_is_rejected(atom, message):
 # reports
 
 
-def test_a_report_tells_a_collapse_and_an_oscillation() -> None:
+def noisy_clusters() -> torch.Tensor:
     generator = torch.Generator().manual_seed(7)
     cluster = torch.randint(6, (48,), generator=generator)
     noise = torch.randn(48, 48, generator=generator)
-    logits = 3.0 * (cluster[:, None] == cluster) - 1.5 + 1.2 * (noise + noise.T) / 2**0.5
-    rule = "C(a,b) ^ C(b,c) => C(a,c)"
+    return 3.0 * (cluster[:, None] == cluster) - 1.5 + 1.2 * (noise + noise.T) / 2**0.5
+
+
+def test_a_report_tells_a_collapse_and_an_oscillation() -> None:
+    logits, rule = noisy_clusters(), "C(a,b) ^ C(b,c) => C(a,c)"
     paper = LogicMP(rule, schedule="paper").report(logits)
     assert paper.collapsed == ("C",) and paper.status == "oscillating" and paper.change > 0.5
     assert paper.advice == ("nearly all atoms of C ended on one side: use schedule='adaptive', or smaller weights",
@@ -86,7 +91,7 @@ def test_a_report_tells_a_collapse_and_an_oscillation() -> None:
     assert adaptive.collapsed == ()
     assert adaptive.rules[0].after < 0.2 * adaptive.rules[0].before
     assert 0 < adaptive.moved["C"] < paper.moved["C"]
-    assert str(adaptive).splitlines()[0] == " violations before       after     push   rule"
+    assert str(adaptive).splitlines()[0] == " violations before       after     push  support   rule"
 
 
 def test_a_report_of_a_converged_run_has_no_advice() -> None:
@@ -98,6 +103,41 @@ def test_a_report_of_a_converged_run_has_no_advice() -> None:
     assert report.rules[0].before == pytest.approx(1 - torch.sigmoid(torch.tensor(0.1)).item(), abs=1e-6)
     assert report.rules[0].after == pytest.approx(1 - torch.sigmoid(torch.tensor(1.1)).item(), abs=1e-6)
     assert report.rules[0].push == pytest.approx((1 / 2) ** 0.5, abs=1e-6)
+
+
+def test_a_report_tells_a_rule_that_the_logits_do_not_support() -> None:
+    generator = torch.Generator().manual_seed(1)
+    labels = torch.randint(3, (120,), generator=generator)
+    logits = 2.0 * torch.nn.functional.one_hot(labels, 3) + torch.randn(120, 3, generator=generator)
+    same = labels[:, None] == labels
+    rules = "label(node) in {A, B, C}\n*Link(node, node)\n*Noise(node, node)\n" + "".join(
+        f"1 {link}(a,b) ^ label(a) = {x} => label(b) = {x}\n" for link in ("Link", "Noise") for x in "ABC")
+    draw = torch.rand(120, 120, generator=generator)
+    report = LogicMP(rules).report({"label": logits}, {"Link": same & (draw < 0.1), "Noise": draw.T < 0.03})
+    assert all(rule.support > 5 * rule.error for rule in report.rules[:3])
+    assert all(abs(rule.support) < 3 * rule.error for rule in report.rules[3:])
+    assert any(text.startswith("the logits do not support this rule") and "Noise" in text for text in report.advice)
+    assert not any("support" in text and "Link" in text for text in report.advice)
+
+
+def test_a_collapse_is_said_once() -> None:
+    logits, layer = noisy_clusters(), LogicMP("C(a,b) ^ C(b,c) => C(a,c)", schedule="paper")
+    with pytest.warns(UserWarning, match="pushed all atoms of C to one side") as said:
+        layer(logits)
+        layer(logits)
+    assert len(said) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        LogicMP("C(a,b) ^ C(b,c) => C(a,c)")(logits)
+
+
+def test_a_weight_below_zero_after_training_is_said_once() -> None:
+    layer = LogicMP("1 S(x) => T(x)\n-1 S(x)")
+    with torch.no_grad():
+        layer.raw_weights[0].fill_(-0.5)
+    with pytest.warns(UserWarning, match=r"drove the weight of '1 S\(x\) => T\(x\)' to -0.5") as said:
+        layer.eval().train().eval()
+    assert len(said) == 1
 
 
 def test_a_trace_has_temperatures_and_pushes() -> None:

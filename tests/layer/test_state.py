@@ -7,7 +7,9 @@ import io
 import json
 import pickle
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -42,7 +44,9 @@ def same(one: LogicMP, other: LogicMP) -> bool:
 def test_the_state_is_weights_and_text() -> None:
     state = trained().state_dict()
     assert set(state) == {"_extra_state", "raw_weights.0", "raw_weights.1", "raw_weights.2"}
-    assert bytes(state["_extra_state"].tolist()).decode() == str(trained().theory)
+    assert json.loads(bytes(state["_extra_state"].tolist())) == {
+        "theory": str(trained().theory), "semantics": "exact", "reduce": "sum", "hard_weight": 7.0,
+        "positive_weights": False}
 
 
 def test_a_state_goes_through_torch_save_without_pickled_code() -> None:
@@ -74,7 +78,52 @@ def test_the_state_of_other_rules_is_rejected() -> None:
         "hint: make the layer from these rules, or use LogicMP.load")
 
 
+@pytest.mark.parametrize("options, shown", [
+    ({"positive_weights": True}, ("positive_weights", "False", "True")),
+    ({"hard_weight": 9.0}, ("hard_weight", "10.0", "9.0")),
+    ({"semantics": "paper"}, ("semantics", "'exact'", "'paper'")),
+    ({"reduce": "mean"}, ("reduce", "'sum'", "'mean'")),
+])
+def test_the_state_of_other_options_is_rejected(options: dict[str, Any], shown: tuple[str, str, str]) -> None:
+    state, layer = LogicMP("2 A(x) => B(x)").state_dict(), LogicMP("2 A(x) => B(x)", **options)
+    before = layer.weights[0].item()
+    name, saved, own = shown
+    with pytest.raises(LogicMPError) as caught:
+        layer.load_state_dict(state)
+    assert str(caught.value) == (f"the saved state belongs to a layer with {name}={saved}, this layer has "
+                                 f"{name}={own}\nhint: make the layer with {name}={saved}")
+    assert layer.weights[0].item() == before
+
+
+def test_a_state_fits_a_layer_with_another_schedule() -> None:
+    state = trained().state_dict()
+    other = LogicMP(TEXT, iterations=7, hard_weight=7.0, max_elements=2**20)
+    other.load_state_dict(state)
+    assert other.weights[1].item() == -0.75
+
+
+def test_the_state_of_version_0_2_has_rules_alone() -> None:
+    state = trained().state_dict()
+    state["_extra_state"] = torch.tensor(list(str(trained().theory).encode()), dtype=torch.uint8)
+    other = LogicMP(TEXT, iterations=3, damping=0.25, hard_weight=7.0)
+    other.load_state_dict(state)
+    assert same(other, trained())
+
+
+@pytest.mark.parametrize("data", [b"{", b"{}", b"\xff", b'{"theory": 3}'])
+def test_a_damaged_state_is_rejected(data: bytes) -> None:
+    state = {**trained().state_dict(), "_extra_state": torch.tensor(list(data), dtype=torch.uint8)}
+    with pytest.raises(LogicMPError):
+        trained().load_state_dict(state)
+
+
 # files
+
+
+def test_numbers_of_numpy_are_saved_as_numbers(tmp_path: Path) -> None:
+    layer = LogicMP("2 A(x) => B(x)", iterations=np.int64(3), hard_weight=np.float32(4), sizes={"thing": np.int64(2)})
+    layer.save(tmp_path / "layer")
+    assert LogicMP.load(tmp_path / "layer").options == layer.options
 
 
 def test_a_saved_layer_comes_back_with_its_options(tmp_path: Path) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import multiprocessing
 import pickle
+import warnings
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch._dynamo.testing import CompileCounterWithBackend
 from torch.export import Dim
 
 from logicmp import LogicMP, LogicMPError
@@ -80,6 +84,54 @@ def test_a_compiled_layer_runs_at_every_size_and_with_evidence(dynamo: Any) -> N
     friends = torch.eye(6, dtype=torch.bool)
     smokes = example("smokers", 2, 6)["S"]
     check({"S": compiled({"S": smokes}, {"F": friends})["S"]}, layer({"S": smokes}, {"F": friends}))
+
+
+def compiled(layer: LogicMP, **options: Any) -> tuple[Any, CompileCounterWithBackend]:
+    """A compiled layer, and the counter of its compilations."""
+    counter = CompileCounterWithBackend("eager")
+    return torch.compile(layer, backend=counter, fullgraph=True, **options), counter
+
+
+@pytest.mark.parametrize("dynamic, n_graphs", [(None, 2), (True, 1)])
+def test_one_graph_serves_every_size(dynamo: Any, dynamic: bool | None, n_graphs: int) -> None:
+    layer = make("smokers")
+    run, counter = compiled(layer, dynamic=dynamic)
+    # more sizes than torch compiles graphs for one function; by default the first graph is for the first size alone
+    for n in (5, 6, 7, 9, 12, 17, 23, 31, 40, 64):
+        unary = example("smokers", 2, n, seed=n)
+        check(run(unary), layer(unary))
+    assert counter.frame_count == n_graphs
+
+
+def test_one_graph_serves_every_size_with_labels_and_padding(dynamo: Any) -> None:
+    layer = make("chain")
+    run, counter = compiled(layer)
+    for n in (5, 6, 9, 17):
+        unary, mask = example("chain", 2, n, seed=n), torch.ones(2, n, dtype=torch.bool)
+        mask[0, -1] = False
+        labels = {"label": torch.arange(2 * n).reshape(2, n) % 4 - 1}
+        check(run(unary, labels, mask), layer(unary, labels, mask))
+    assert counter.frame_count == 2
+
+
+@pytest.mark.slow
+def test_a_plan_that_depends_on_the_sizes_is_compiled_for_each(dynamo: Any) -> None:
+    layer = LogicMP("t = {A, B}\nP(t, t)\nC(s)\n1 EXIST u (P(u, x) ^ P(x, u) ^ P(A, u)) v C(y)", iterations=1).eval()
+    run, counter = compiled(layer)
+    for n in (5, 6):
+        unary = {"P": torch.randn(2, 2, 2), "C": torch.randn(2, n)}
+        check(run(unary), layer(unary))
+    assert counter.frame_count == 2
+    assert not layer._open
+
+
+def test_compiling_prints_no_warning(dynamo: Any, capfd: pytest.CaptureFixture[str]) -> None:
+    run, _ = compiled(make("transitivity"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for n in (5, 6, 7):
+            run(example("transitivity", 2, n))
+    assert capfd.readouterr() == ("", "")
 
 
 def test_copies_and_pickles_of_a_layer_compile(dynamo: Any) -> None:
@@ -167,7 +219,46 @@ def test_training_under_autocast_gives_finite_gradients() -> None:
     assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
 
 
+# several threads
+
+
+def test_calls_from_eight_threads_give_what_calls_in_turn_give() -> None:
+    sizes = (2, 3, 4, 5, 7, 9, 12, 17)
+    unary = [example("smokers", 1, sizes[k % len(sizes)], seed=k) for k in range(200)]
+    want = [make("smokers")(x) for x in unary]
+    # a fresh layer: eight threads plan at once
+    layer = make("smokers")
+
+    def run(thread: int) -> int:
+        for k in range(200):
+            at = (k + 25 * thread) % 200
+            check(layer(unary[at]), want[at], 0)
+        return thread
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(run, range(8))) == list(range(8))
+
+
 # several processes
+
+
+def logits_and_gradient(layer: LogicMP, unary: dict[str, Tensor]) -> dict[str, Tensor]:
+    """What a spawned process does: a call and its gradient."""
+    torch.set_num_threads(1)
+    out = layer(unary)
+    sum(x.square().sum() for x in out.values()).backward()
+    return {**{name: x.detach() for name, x in out.items()}, "w": next(layer.parameters()).grad}
+
+
+def test_a_layer_runs_in_a_spawned_process() -> None:
+    layer = make("smokers")
+    unary = [example("smokers", 2, n, seed=n) for n in (4, 6)]
+    # a layer that has been called, with its plans
+    layer(unary[0])
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        found = list(pool.map(logits_and_gradient, [layer, layer], unary))
+    for got, x in zip(found, unary, strict=True):
+        check(got, logits_and_gradient(copy.deepcopy(layer), x))
 
 
 def network() -> torch.nn.Module:

@@ -137,6 +137,16 @@ def test_weights_come_back_from_one_large_database() -> None:
     assert [float(w) for w in learned.weights] == pytest.approx([0.8, 1.5, 0.5], abs=0.2)
 
 
+def test_a_schedule_finds_another_start_and_the_same_weights() -> None:
+    world = people(200, seed=0)
+    plain, adaptive = (learn(PEOPLE, [world], "discriminative", ["Cancer", "Sick"], schedule=schedule)
+                       for schedule in (None, "adaptive"))
+    for one, other in zip(plain.weights, adaptive.weights, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-3)
+    with pytest.raises(LogicMPError, match="method 'pseudo-likelihood' runs no mean field"):
+        learn(PEOPLE, [world], schedule="adaptive")
+
+
 def test_discriminative_weights_come_back_for_the_query() -> None:
     learned = learn(PEOPLE, [people(4000, seed=0)], "discriminative", ["Cancer", "Sick"], prior_std=100)
     assert [float(w) for w in learned.weights[1:]] == pytest.approx([1.5, 0.5], abs=0.3)

@@ -107,7 +107,7 @@ def error_of(text: str, semantics: str = "exact", **options: object) -> str:
 
 def test_a_limit_is_only_a_limit() -> None:
     text = "A\nB\nC\n1 A <=> (B <=> C)"
-    assert error_of(text, max_cubes=3).startswith("this rule needs more than 3 products (4 so far)\n")
+    assert error_of(text, max_cubes=3).startswith("this rule needs more than 3 products\n")
     assert normalize_theory(parse_theory(text), max_cubes=4) == normalize_theory(parse_theory(text))
 
 

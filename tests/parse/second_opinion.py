@@ -78,6 +78,8 @@ class Builder(Transformer[Token, Any]):
             return Variable(token[1:], "", offset, per_constant, span)
         if token.type == "NAME" and not self.prac and not token[0].isupper():
             return Variable(str(token), "", offset, per_constant, span)
+        # a lower-case name with dots would be neither a variable nor a constant
+        accept(token.type != "DOTTED" or self.prac or token[0].isupper() or token[0].isdecimal())
         accept(not offset and not per_constant)
         return Constant(constant_name(str(token)), "", span)
 
@@ -189,12 +191,13 @@ class Builder(Transformer[Token, Any]):
         raise RejectedError
 
     def rule(self, meta: Meta, children: list[Any]) -> Statement:
-        weight, formula, dot = children
+        _, weight, formula, dot = children
         accept(weight is None or dot is None)
         if weight is None:
-            return Statement(formula, None, dot is not None, self.at(meta))
+            return Statement(formula, None, dot is not None, Span(self.source, formula.span.start, meta.end_pos))
         span = self.at(weight)
-        return Statement(formula, evaluate_weight(str(weight), span), False, self.at(meta), span)
+        return Statement(formula, evaluate_weight(str(weight), span), False,
+                         Span(self.source, span.start, meta.end_pos), span)
 
     def marked_declaration(self, meta: Meta, children: list[Any]) -> Statement:
         star, word, name, args = children

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from pathlib import Path
 
 import pytest
@@ -124,6 +125,15 @@ def test_include_of_a_folder(tmp_path: Path) -> None:
     with pytest.raises(LogicMPError) as error:
         load_theory(tmp_path / "main.mln")
     assert str(error.value).startswith(f"cannot read '{tmp_path}': Is a directory\n --> {tmp_path}/main.mln:1:1")
+
+
+def test_a_device_or_a_pipe_is_not_included(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", "/dev/zero"):
+        (tmp_path / "main.mln").write_text(f'#include "{path}"\n')
+        with pytest.raises(LogicMPError) as error:
+            load_theory(tmp_path / "main.mln")
+        assert str(error.value).startswith(f"cannot include '{path}': it is not a regular file\n --> ")
 
 
 def test_include_cycle_shows_the_way_around(tmp_path: Path) -> None:

@@ -111,6 +111,8 @@ def test_damaged_text_is_read_the_same(text: str) -> None:
 @example("P(x) ^ (Q(x) // why\n v R(x)) => S\n[P(x) v Q(x)].\n(P(x) v Q(x)]")
 @example("P(x) v Q(x) \r\n  P(x)\tv\tQ(x)\f\n")
 @example('#include "a.mln"\n#include <b> P(x)')
+@example("Q0.5\nP(x.y, X.y, 1.5.a, 1.5e3, '.a)\nP(?x, x.y) v x.y = ?x\nP(a.b!)\nP.Q(x)\nt = {a.b, 1...3, 1.5}")
+@example('@2 P(x)\n@P(x)\n[Label] "a" 2 P(x)\n[Label] "a"\n@ 2 P(x)\n[Label] v Q\n[Label] "a" symmetric C(t, t)')
 @example("A <=> B => C v D ^ (E <=> F ^ G v H => I) <=> J => K")
 def test_words_of_the_language_are_read_the_same(text: str) -> None:
     same(text)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+import torch
+
+from logicmp import CostError, LogicMP, build_plan, normalize_theory, parse_theory
 from logicmp.plan.steps import At, Axis, Combine, Read, Scaled
 from logicmp.plan.values import Operand, Values
 
@@ -65,3 +69,27 @@ def test_a_common_weight_stays_outside_of_a_sum() -> None:
     assert values.steps[one.value] == Combine((Scaled(c, (0, 1)), Scaled(d, (0, 1))), (T, T))
     single = Scaled(c, (0, 1), weight=1)
     assert values.combine([single], (T, T)) == single
+
+
+@pytest.mark.parametrize("rule", [
+    " v ".join(f"P{i}(x{i})" for i in range(60)),
+    " v ".join(f"P{i}(x{i},x{i + 1})" for i in range(60)),
+    " v ".join(f"P{i}(x,y{i})" for i in range(60)),
+], ids=["apart", "chain", "star"])
+def test_a_rule_may_have_more_variables_than_the_alphabet_has_letters(rule: str) -> None:
+    theory = parse_theory(f"1 {rule}")
+    layer = LogicMP(theory, sizes={"thing": 1}, iterations=1)
+    logits = {p.name: torch.zeros([1] * len(p.types), dtype=torch.float64) for p in theory.predicates}
+    # one grounding of 60 atoms: the message to each atom is the probability that all others are false
+    assert all(abs(found.item() - 0.5**59) < 1e-30 for found in layer(logits).values())
+
+
+@pytest.mark.parametrize("rule, n", [
+    ("P(" + ",".join(f"x{i}" for i in range(60)) + ") => Q(x0)", 60),
+    (" v ".join(f"P{i}(+x{i})" for i in range(60)), 60),
+    ("EXIST y (" + " v ".join(f"P{i}(x{i},y)" for i in range(60)) + ")", 61),
+], ids=["predicate", "weights", "quantifier"])
+def test_a_value_with_too_many_indices_is_rejected(rule: str, n: int) -> None:
+    with pytest.raises(CostError, match=f"this rule needs a value with {n} indices .limit 52.") as error:
+        build_plan(normalize_theory(parse_theory(f"1 {rule}")), {"thing": 1})
+    assert error.value.span is not None

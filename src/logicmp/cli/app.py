@@ -19,6 +19,7 @@ from typer.core import TyperGroup
 
 from .. import __version__
 from ..errors import LogicMPError
+from ..show.progress import print_message
 from .check import check
 from .demo import demo
 from .explain import explain
@@ -43,7 +44,7 @@ class Commands(TyperGroup):
 
 
 def _end_interrupted() -> NoReturn:
-    typer.echo("interrupted", err=True)
+    print_message("interrupted")
     sys.exit(130)
 
 
@@ -92,22 +93,34 @@ def _options(
 
 def main() -> None:
     """Run the command line; print errors in the user's input without a traceback."""
+    _open_streams()
     try:
         check_flags(sys.argv[1:])
     except LogicMPError as error:
-        typer.echo(f"error: {error}", err=True)
+        print_message(f"error: {error}")
         sys.exit(2)
     try:
         app(prog_name="logicmp")
     except LogicMPError as error:
-        typer.echo(f"error: {error}", err=True)
+        print_message(f"error: {error}")
         sys.exit(1)
     except OSError as cause:
-        if cause.errno not in (errno.ENOSPC, errno.EFBIG, errno.EIO):
+        if cause.errno not in (errno.ENOSPC, errno.EFBIG, errno.EIO, errno.EBADF):
             raise
         # what is left in the buffer would fail again when Python exits
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        typer.echo(f"error: cannot write to the standard output: {cause.strerror}", err=True)
+        print_message(f"error: cannot write to the standard output: {cause.strerror}")
         sys.exit(1)
     except KeyboardInterrupt:
         _end_interrupted()
+
+
+def _open_streams() -> None:
+    """Replace streams that the caller closed (`>&-`): no input, an output that reports an error, no messages."""
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115
+    if sys.stdout is None:
+        # opened for reading, so that writing fails
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115

@@ -11,6 +11,7 @@ import typer
 from ..errors import CostError
 from ..facts.columns import Evidence
 from ..facts.db import load_facts
+from ..facts.world import describe_missing
 from ..normalize.build import normalize_theory
 from ..normalize.review import find_warnings
 from ..parse.load import load_theory
@@ -43,7 +44,9 @@ def check(
         # on one line, like the other warnings
         place = f"line {error.span.line}: " if error.span is not None else ""
         warnings = [f"{place}{error.message}{f': {error.hint}' if error.hint else ''}"]
-    warnings += facts.warnings if facts else []
+    if facts is not None:
+        missing = (describe_missing(theory, table) for table in facts.tables.values())
+        warnings += [*facts.warnings, *(f"if queried, {note}" for note in missing if note)]
     typer.echo(_as_json(theory, facts, warnings) if fmt is Format.json else _as_text(file, theory, facts, warnings))
 
 
@@ -61,6 +64,8 @@ def _as_text(file: str, theory: Theory, facts: Evidence | None, warnings: list[s
     if facts is not None:
         lines += ["", f"facts: {len(facts)}"]
         lines += [f"  {name:<12} {len(table.args)}" for name, table in facts.tables.items()]
+        lines += ["  atoms without a fact: false if their predicate has facts and is not queried (see infer --world), "
+                  "else", "  unobserved, with prior probability 0.5 (see infer --prior)"]
     if warnings:
         lines += ["", "warnings", *(f"  {warning}" for warning in warnings)]
     return "\n".join(lines)

@@ -18,7 +18,7 @@ from ..parse.load import load_theory
 from ..parse.query import split_names
 from ..parse.theory import Theory
 from ..show.answers import describe, plural, to_csv, to_json, to_text, trace_to_csv
-from ..show.progress import shown_progress
+from ..show.progress import print_message, shown_progress
 from .options import Grammar, GrammarOption, InputOption, Semantics, SemanticsOption
 
 if TYPE_CHECKING:
@@ -63,6 +63,9 @@ def infer(
         "-cw", "--closed", metavar="P,Q", help="Close these predicates: their atoms without a fact are false.")] = "",
     opened: Annotated[str, typer.Option(
         "-ow", "--open", metavar="P,Q", help="Open these predicates: their atoms without a fact are unobserved.")] = "",
+    prior: Annotated[list[str] | None, typer.Option(
+        metavar="P=0.1", help="Set the probability of atoms of the open predicate P without a fact, if no rule "
+        "mentions them, above 0 and below 1; default 0.5; repeatable.")] = None,
     seed: Annotated[int, typer.Option("-seed", "--seed", help="Set the seed of all random choices.")] = 0,
     iterations: Annotated[int | None, typer.Option(
         help="Mean field, bp, hl-mrf: maximum number of iterations; mean field with --tolerance 0 runs exactly this "
@@ -74,14 +77,18 @@ def infer(
         "least 0.")] = None,
     schedule: Annotated[str | None, typer.Option(
         help="Mean field: run a schedule of the layer once (paper, adaptive or cold), not until convergence.")] = None,
+    correction: Annotated[str | None, typer.Option(
+        help="Mean field: tap (the default) adds the second-order term to each update where the ground network fits; "
+        "none runs plain mean field.")] = None,
     restarts: Annotated[int | None, typer.Option(
         help="Mean field, map: number of runs, of which the best is kept; at least 1.")] = None,
     max_cells: Annotated[int | None, typer.Option(
         help="Exact inference: maximum number of table cells per component.")] = None,
     max_groundings: Annotated[int | None, typer.Option(
-        help="All but mean field: maximum number of groundings that the evidence leaves open.")] = None,
+        help="Maximum number of groundings that the evidence leaves open; mean field needs them for its correction "
+        "only.")] = None,
     max_seconds: Annotated[float | None, typer.Option(
-        help="Time limit in seconds; print the best answers so far.")] = None,
+        help="Time limit in seconds; print the best answers so far, or an error if there are none.")] = None,
     more: Annotated[list[str] | None, typer.Option(
         "--set", metavar="NAME=VALUE", help=f"Set any other option of the method; repeatable; {METHODS_PAGE}.")] = None,
     check: Annotated[bool, typer.Option(
@@ -101,7 +108,7 @@ def infer(
         logicmp infer -i smoking.mln -e smoking.db -q "Cancer(x)" --format json -r out.json
     """
     given: dict[str, Any] = {"iterations": iterations, "damping": damping, "tolerance": tolerance, "restarts": restarts,
-             "schedule": schedule,
+             "schedule": schedule, "correction": correction,
              "max_cells": max_cells, "max_groundings": max_groundings, "max_seconds": max_seconds,
              "trace": True if trace or plot else None}
     options = {name: value for name, value in given.items() if value is not None} | _settings(more or [])
@@ -118,12 +125,12 @@ def infer(
     theory = load_theory(models, grammar.value)
     facts = load_facts(evidence, theory) if evidence else parse_facts("", theory)
     queries = _queries(query or [], query_file)
-    say = _say(quiet)
+    say = (lambda text: None) if quiet else print_message
     for warning in facts.warnings:
         say(f"warning: {warning}")
     ask: dict[str, Any] = {"query": queries or None, "semantics": semantics.value, "world": world.value,
-                           "closed": split_names(closed), "opened": split_names(opened), "seed": seed,
-                           "limits": limits}
+                           "closed": split_names(closed), "opened": split_names(opened),
+                           "prior": _priors(prior or []), "seed": seed, "limits": limits}
     # importing torch is slow, so errors in the files are reported first
     from ..inference.run import infer as run
 
@@ -133,7 +140,7 @@ def infer(
     for line in describe(found, theory, facts):
         say(line)
     if trace is not None or plot is not None:
-        _write_trace(found, theory, trace, plot, say)
+        _write_trace(found, trace, plot, say)
     if fmt is OutputFormat.json:
         text = to_json(found, checked)
     else:
@@ -159,8 +166,17 @@ def _settings(pairs: list[str]) -> dict[str, Any]:
     return found
 
 
-def _say(quiet: bool) -> Any:
-    return (lambda text: None) if quiet else (lambda text: typer.echo(text, err=True))
+def _priors(pairs: list[str]) -> dict[str, float]:
+    """The probabilities in a list of `Smokes=0.1`."""
+    found = {}
+    for pair in pairs:
+        name, _, value = pair.partition("=")
+        try:
+            found[name.strip()] = float(value)
+        except ValueError:
+            raise LogicMPError(f"--prior must be PREDICATE=PROBABILITY, got {pair!r}",
+                               "for example --prior Smokes=0.1") from None
+    return found
 
 
 def _queries(texts: list[str], file: Path | None) -> list[str]:
@@ -183,11 +199,11 @@ def _check(theory: Theory, facts: Evidence, ask: dict[str, Any], options: dict[s
     return {"largest": float(difference[worst]), "atom": atom, "mean": float(difference.mean())}
 
 
-def _write_trace(found: Marginals, theory: Theory, trace: Path | None, plot: Path | None, say: Any) -> None:
+def _write_trace(found: Marginals, trace: Path | None, plot: Path | None, say: Any) -> None:
     iterations = found.solution.trace
     if not iterations:
         raise LogicMPError("there are no iterations to trace: exact inference solved all", "use -m mean-field")
-    rules = [str(rule) for rule in theory.rules]
+    rules = [str(rule) for rule in found.world.theory.rules]
     if trace is not None:
         write_whole(trace, trace_to_csv(iterations, rules), "the trace")
         say(f"{plural(len(iterations), 'iteration')} in {trace}")

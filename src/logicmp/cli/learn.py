@@ -17,7 +17,7 @@ from ..errors import LogicMPError
 from ..files import check_places
 from ..parse.load import load_theory
 from ..parse.query import split_names
-from ..show.progress import shown_status
+from ..show.progress import print_message, shown_status
 from .options import Format, FormatOption, Grammar, GrammarOption, InputOption
 
 if TYPE_CHECKING:
@@ -62,6 +62,9 @@ def learn(
     max_iterations: Annotated[int, typer.Option(help="Maximum number of L-BFGS iterations; at least 0.")] = 500,
     tolerance: Annotated[float, typer.Option(
         help="Stop when expected and observed counts differ by no more than this; at least 0.")] = 1e-4,
+    schedule: Annotated[str | None, typer.Option(
+        help="Discriminative: find the start of mean field by a schedule of the layer (adaptive, paper or cold).")
+    ] = None,
     checkpoint: Annotated[Path | None, typer.Option(
         metavar="FILE", help="Save the state here after every iteration, and continue from it if it exists.")] = None,
     fmt: FormatOption = Format.text,
@@ -86,7 +89,8 @@ def learn(
         learned = run(
             rules, databases, method.value, split_names(query),
             semantics=semantics.value, prior_std=prior_std, relearn=_lines(relearn), held_out=kept,
-            patience=patience, max_iterations=max_iterations, tolerance=tolerance, checkpoint=checkpoint,
+            patience=patience, max_iterations=max_iterations, tolerance=tolerance, schedule=schedule,
+            checkpoint=checkpoint,
             on_iteration=lambda iteration: show(_describe(iteration)))
     learned.save(output)
     if fmt is Format.json:
@@ -117,7 +121,7 @@ def _interruptible(checkpoint: Path | None) -> Iterator[None]:
     except KeyboardInterrupt:
         way = ("nothing was saved; to continue after an interrupt, use --checkpoint FILE" if checkpoint is None
                else f"run the same command again to continue from {str(checkpoint)!r}")
-        typer.echo(f"interrupted; {way}", err=True)
+        print_message(f"interrupted; {way}")
         sys.exit(130)
 
 

@@ -28,8 +28,8 @@ MAX_EXACT = 16
 ROUNDING = 1e-12
 
 
-def best_clusters(weights: np.ndarray, max_seconds: float = 10.0, max_exact: int = MAX_EXACT
-                  ) -> tuple[np.ndarray, bool]:
+def best_clusters(weights: np.ndarray, max_seconds: float = 10.0, max_exact: int = MAX_EXACT,
+                  near: np.ndarray | None = None) -> tuple[np.ndarray, bool]:
     """The cluster of each element, and whether the clustering is proven to be best.
 
     >>> best_clusters(np.array([[0, 2, -1], [2, 0, 3], [-1, 3, 0]], dtype=float))
@@ -39,10 +39,12 @@ def best_clusters(weights: np.ndarray, max_seconds: float = 10.0, max_exact: int
         weights: [n, n], symmetric; the diagonal does not count.
         max_seconds: time limit of the integer program.
         max_exact: largest number of elements for which the integer program is tried.
+        near: [n, n], bool: pairs whose connected components are one more start.
     """
     weights = weights - np.diag(np.diag(weights))
     n = len(weights)
-    best = max((_improve(weights, start) for start in _starts(weights)), key=lambda labels: objective(weights, labels))
+    best = max((_improve(weights, start) for start in _starts(weights, near)),
+               key=lambda labels: objective(weights, labels))
     # no sum is larger than that of all positive weights
     bound = np.triu(weights).clip(0).sum()
     if objective(weights, best) >= bound - ROUNDING * n * np.abs(weights).max(initial=0.0):
@@ -60,17 +62,24 @@ def objective(weights: np.ndarray, labels: np.ndarray) -> float:
     return float(np.triu(weights, 1)[labels[:, None] == labels].sum())
 
 
-def _starts(weights: np.ndarray) -> Iterator[np.ndarray]:
+def _starts(weights: np.ndarray, near: np.ndarray | None) -> Iterator[np.ndarray]:
     n = len(weights)
     yield np.arange(n)
     yield np.zeros(n, dtype=np.int64)
-    # the components of the positive pairs: each element takes the smallest label of its neighbours until none changes
-    is_near = (weights > 0) | np.eye(n, dtype=bool)
+    for pairs in (weights > 0, near):
+        if pairs is not None:
+            yield _components(pairs)
+
+
+def _components(pairs: np.ndarray) -> np.ndarray:
+    """The connected component of each element: it takes the smallest label of its neighbours until none changes."""
+    n = len(pairs)
+    is_near = pairs | pairs.T | np.eye(n, dtype=bool)
     labels, before = np.arange(n), None
     while before is None or (labels != before).any():
         before, labels = labels, np.where(is_near, labels, n).min(1)
         labels = labels[labels]
-    yield labels
+    return labels
 
 
 def _improve(weights: np.ndarray, labels: np.ndarray) -> np.ndarray:

@@ -11,12 +11,12 @@ A circuit may be exponentially larger than its rules, so compiling has a limit o
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
 
+from ..arguments import AtLeastOne, NotNegative, Sizes, checked
 from ..errors import CostError, LogicMPError
 from ..limits import need
 from ..parse.theory import Theory
@@ -28,8 +28,9 @@ OTHERWISE = ("without a circuit: SLrelax for a loss, the LogicMP layer for margi
              "satisfies the rules")
 
 
-def compile_rules(theory: Theory | str, sizes: Mapping[str, int] | None = None, rules: str = "all",
-                  max_seconds: float = 60.0, max_nodes: int = 1_000_000, vtree: str = "balanced",
+@checked
+def compile_rules(theory: Theory | str, sizes: Sizes | None = None, rules: str = "all",
+                  max_seconds: NotNegative = 60.0, max_nodes: AtLeastOne = 1_000_000, vtree: str = "balanced",
                   minimize: bool = False) -> Circuit:
     """Compile the rules of a theory into a circuit, for counts, sums, maxima and marginals over worlds.
 

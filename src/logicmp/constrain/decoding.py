@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..arguments import NotNegative, checked
 from ..errors import CostError, LogicMPError, RuleError
 from ..execute.inputs import Inputs, fact_tensors, read_inputs, world_from_tensors
 from ..facts.world import with_sizes
@@ -68,8 +69,9 @@ class Decoded:
                           proven, *self.notes])
 
 
+@checked
 def decode(theory: Theory | str, logits: Tensor | Mapping[str, Tensor], evidence: Mapping[str, Tensor] | None = None,
-           method: str = "ilp", rules: str = "all", max_seconds: float = 60.0) -> Decoded:
+           method: str = "ilp", rules: str = "all", max_seconds: NotNegative = 60.0) -> Decoded:
     """The most probable answer that satisfies the rules, for each item of a batch.
 
     >>> logits = {"A": torch.tensor(2.0), "B": torch.tensor(-1.0)}
@@ -117,7 +119,7 @@ def decode(theory: Theory | str, logits: Tensor | Mapping[str, Tensor], evidence
             if method == "exact":
                 answer, optimal[k] = {name: x[k] for name, x in best.items()}, True
             elif method == "clustering":
-                answer, optimal[k] = _cluster(constraints, items[k], limits)
+                answer, optimal[k] = _cluster(layer, items[k], limits)
             else:
                 answer, optimal[k] = _solve(constraints, items[k], method, limits)
             # keep observed predicates for the count
@@ -189,9 +191,9 @@ def _solve(theory: Theory, item: Inputs, method: str, limits: Limits) -> tuple[V
     return write_values(network, item, torch.from_numpy(values).long()[None]), is_proven
 
 
-def _cluster(theory: Theory, item: Inputs, limits: Limits) -> tuple[Values, bool]:
-    """The best equivalence relation, and whether it is proven."""
-    predicate = _relation(theory, item)
+def _cluster(layer: LogicMP, item: Inputs, limits: Limits) -> tuple[Values, bool]:
+    """The best equivalence relation, and whether it is proven; the layer's answer is one of the starts."""
+    predicate = _relation(layer.theory, item)
     odds = item.unary[predicate.name][0].double()
     weights = (odds + odds.mT).cpu().numpy()
     evidence = item.evidence.get(predicate.name)
@@ -199,7 +201,14 @@ def _cluster(theory: Theory, item: Inputs, limits: Limits) -> tuple[Values, bool
         # larger than the sum of all weights
         certain = (2 * evidence[0].double() - 1).nan_to_num().cpu().numpy() * (1 + np.abs(weights).sum())
         weights = weights + certain + certain.T
-    labels, is_best = best_clusters(weights, limits.left() or 0.0)
+    try:
+        with torch.no_grad():
+            found = layer.run({predicate.name: torch.from_numpy(weights / 2)[None]}, item.observed)
+        near = found[predicate.name][0] > 0
+    except CostError:
+        # the rules cost too much for the layer: one start less
+        near = None
+    labels, is_best = best_clusters(weights, limits.left() or 0.0, near=None if near is None else near.numpy())
     together = torch.from_numpy(labels[:, None] == labels)
     if evidence is not None and bool((~evidence[0].isnan() & (evidence[0] != together)).any()):
         raise LogicMPError(f"no equivalence relation was found that agrees with the evidence of {predicate.name}",

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..arguments import Count, FinitePositive, Share, checked
 from ..errors import LogicMPError
 from ..execute.inputs import Inputs, read_inputs
 from ..execute.marginals import IMPOSSIBLE
@@ -61,6 +62,7 @@ def distillation_loss(theory: Theory | str, logits: Tensor | Mapping[str, Tensor
     return _mean(parts).reshape(student.batch)
 
 
+@checked
 def distill(layer: LogicMP, logits: Tensor | Mapping[str, Tensor], evidence: Mapping[str, Tensor] | None = None,
             mask: Tensor | Mapping[str, Tensor] | None = None, kind: str = "mse") -> Tensor:
     """A loss that moves logits towards the layer's output: posterior regularization, as in the paper's appendix.
@@ -122,14 +124,10 @@ class LogicDist(nn.Module):
             default.
     """
 
-    def __init__(self, theory: Theory | str, strength: float = 1.0, pi_max: float = 0.9, alpha: float = 0.9,
+    @checked
+    def __init__(self, theory: Theory | str, strength: FinitePositive = 1.0, pi_max: Share = 0.9, alpha: Share = 0.9,
                  **options: Any):
         super().__init__()
-        if not strength > 0:
-            raise LogicMPError(f"strength must be above 0, got {strength}")
-        for name, share in (("pi_max", pi_max), ("alpha", alpha)):
-            if not 0 <= share <= 1:
-                raise LogicMPError(f"{name} must be from 0 to 1, got {share}")
         theory = parse_theory(theory) if isinstance(theory, str) else theory
         weights = [1.0 if rule.weight is None else rule.weight for rule in theory.rules]
         rules = (rule if rule.is_hard else replace(rule, weight=strength * weight)
@@ -139,7 +137,8 @@ class LogicDist(nn.Module):
         self.pi_max = pi_max
         self.alpha = alpha
 
-    def pi(self, step: int) -> float:
+    @checked
+    def pi(self, step: Count) -> float:
         """The share of the teacher in the loss at a step, counted from 0.
 
         >>> dist = LogicDist("A => B")

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..arguments import AtLeastOne, NotNegative, Sizes, checked
 from ..errors import LogicMPError
 from ..execute.inputs import Inputs, read_inputs
 from ..layer import LogicMP
@@ -32,8 +33,9 @@ from .tensors import read_labels, read_potentials, write_marginals, write_values
 class Compiled(nn.Module):
     """Base of `SemanticLoss` and `SPL`: one circuit for each combination of sizes, compiled in the first call."""
 
-    def __init__(self, theory: Theory | str, sizes: Mapping[str, int] | None = None, *, rules: str = "all",
-                 max_seconds: float = 60.0, max_nodes: int = 1_000_000, vtree: str = "balanced",
+    @checked
+    def __init__(self, theory: Theory | str, sizes: Sizes | None = None, *, rules: str = "all",
+                 max_seconds: NotNegative = 60.0, max_nodes: AtLeastOne = 1_000_000, vtree: str = "balanced",
                  minimize: bool = False):
         super().__init__()
         self.theory = as_constraints(theory, rules)

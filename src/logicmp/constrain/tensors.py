@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ..errors import LogicMPError
+from ..arguments import wrong_type
 from ..execute.inputs import Inputs, read_inputs
 from ..execute.marginals import CERTAIN
 from ..execute.operations import spread
@@ -47,9 +47,6 @@ def value_scores(inputs: Inputs, predicate: Predicate) -> Tensor:
             given = functional.pad(given, (0, 1), value=torch.nan)
         is_true = given == 1
         excluded = (given == 0) | (is_true.any(-1, keepdim=True) & ~is_true)
-        if bool(excluded.all(-1).any()):
-            raise LogicMPError(f"the evidence makes every value of a variable of {predicate} false",
-                               "leave one value true or unobserved")
         scores = scores.masked_fill(excluded, -torch.inf)
     return torch.log_softmax(scores, -1)
 
@@ -128,29 +125,20 @@ def write_answer(predicate: Predicate, values: Tensor, inputs: Inputs) -> Tensor
 
 
 def as_evidence(theory: Theory, answer: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Answers and labels as evidence: integers of a multi-class predicate become one-hot."""
-    found = dict(answer)
-    for name, tensor in answer.items():
-        predicate = theory.predicate.get(name)
-        is_whole = isinstance(tensor, Tensor) and not tensor.is_floating_point() and tensor.dtype != torch.bool
-        if predicate is None or not is_whole:
-            continue
-        if predicate.labels is None:
-            found[name] = tensor.bool()
-            continue
-        if bool(((tensor < 0) | (tensor >= len(predicate.labels))).any()):
-            raise LogicMPError(f"{name} has labels outside 0 to {len(predicate.labels) - 1}, because {predicate}",
-                               "for a missing label, use one-hot floats with a row of NaN")
-        found[name] = functional.one_hot(tensor.long(), len(predicate.labels)).bool()
-    return found
+    """Answers as evidence: the labels of a multi-class predicate become one-hot."""
+    labels = {p.name: len(p.labels) for p in theory.predicates if p.labels is not None}
+    return {name: functional.one_hot(tensor, labels[name]).bool() if name in labels else tensor
+            for name, tensor in answer.items()}
 
 
 def read_labels(theory: Theory, logits: Tensor | Mapping[str, Tensor], labels: Mapping[str, Tensor],
                 evidence: Mapping[str, Tensor] | None) -> Inputs:
     """The inputs with the labels as evidence: values that contradict a label are impossible."""
+    if not isinstance(labels, Mapping):
+        raise wrong_type("labels", labels, Mapping[str, Tensor])
     if not isinstance(logits, Mapping):
         logits = {next(iter(read_inputs(theory, logits, evidence, None).unary)): logits}
-    return read_inputs(theory, logits, {**(evidence or {}), **as_evidence(theory, labels)}, None)
+    return read_inputs(theory, logits, {**(evidence or {}), **labels}, None)
 
 
 def certain_logits(theory: Theory, answer: Mapping[str, Tensor]) -> dict[str, Tensor]:

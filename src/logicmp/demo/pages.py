@@ -5,6 +5,9 @@ Room: show -> **demo** -> cli.
 
 from __future__ import annotations
 
+import math
+import zlib
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -13,13 +16,23 @@ from torch import Tensor, nn
 from ..show.picture import COLOURS, Picture
 from .forms import LEADING, LETTER, WIDTH, make_form
 
-# the seed of the page that is shown; pixels on the page per pixel of the form, then per cell of the matrix
-PAGE = 3
+# seeds of the pages that are scored, the first of which is drawn, and of those the model is trained on
+PAGES, TRAINING_PAGES = range(10), range(100, 112)
+# the model is trained towards 0.05 and 0.95 instead of 0 and 1: label smoothing
+SMOOTHING = 0.1
+# bits of a word's hash, and waves per 100 pixels of its position
+N_BITS, FREQUENCIES = 8, (0.5, 1.0, 2.0)
+# pixels on the page per pixel of the form, then per cell of the matrix
 PAGE_WIDTH = WIDTH * 2 // 3
 SCALE, MARGIN = 5, 24
+# the iterations that are drawn for each schedule, and pixels per cell
+STRIP = {"paper": (0, 1, 2, 3, 4, 5), "adaptive": (0, 3, 6, 9, 12, 15)}
+STRIP_SCALE = 2
+
+Form = list[dict[str, Any]]
 
 
-def read_words(form: list[dict[str, Any]]) -> tuple[Tensor, Tensor]:
+def read_words(form: Form) -> tuple[Tensor, Tensor]:
     """The box of each word, [n, 4], and the number of its block, [n]."""
     found = [(word["box"], number) for number, block in enumerate(form) for word in block["words"]]
     return torch.tensor([box for box, _ in found]).float(), torch.tensor([number for _, number in found])
@@ -35,23 +48,42 @@ def geometry(boxes: Tensor) -> Tensor:
                         torch.tanh(3 * (down - 1.2)), torch.tanh(down / 4), torch.tanh(start / 8), down < 0.5], -1)
 
 
-def judge_pairs(boxes: Tensor) -> Tensor:
-    """Logits that two words belong to one block, [n, n], by a small model trained on twelve other pages."""
-    pages = [read_words(make_form(seed)["form"]) for seed in range(PAGE + 1, PAGE + 13)]
-    inputs = torch.cat([geometry(page).flatten(0, 1) for page, _ in pages])
-    labels = torch.cat([(block[:, None] == block).float().flatten() for _, block in pages])
+def describe_words(form: Form) -> Tensor:
+    """Each word on its own, [n, 28]: capitals, punctuation at its end, a hash of its text, its position."""
+    rows = []
+    for word in (word for block in form for word in block["words"]):
+        text = word["text"]
+        hashed = zlib.crc32(text.lower().encode())
+        bits = [2.0 * (hashed >> k & 1) - 1 for k in range(N_BITS)]
+        angles = [place / 100 * frequency for frequency in FREQUENCIES for place in word["box"][:3]]
+        rows.append([float(text.isupper()), float(text[-1] in ":."), *bits, *map(math.sin, angles),
+                     *map(math.cos, angles)])
+    return torch.tensor(rows)
+
+
+def describe_pairs(form: Form) -> Tensor:
+    """What the model sees of each pair of words, the same in both orders, [n, n, 64]."""
+    words = describe_words(form)
+    return torch.cat([geometry(read_words(form)[0]), words[:, None] + words, words[:, None] * words], -1)
+
+
+def train_model() -> nn.Module:
+    """A small model that judges whether two words belong to one block, from `describe_pairs`."""
+    pages = [make_form(seed)["form"] for seed in TRAINING_PAGES]
+    inputs = torch.cat([describe_pairs(page).flatten(0, 1) for page in pages])
+    labels = torch.cat([(block[:, None] == block).float().flatten() for _, block in map(read_words, pages)])
+    targets = labels * (1 - SMOOTHING) + SMOOTHING / 2
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        model = nn.Sequential(nn.Linear(8, 32), nn.GELU(), nn.Linear(32, 1))
+        model = nn.Sequential(nn.Linear(inputs.shape[-1], 32), nn.GELU(), nn.Linear(32, 1), nn.Flatten(-2))
         optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
         for _ in range(500):
             some = torch.randint(len(labels), (4096,))
             optimizer.zero_grad()
-            loss = nn.functional.binary_cross_entropy_with_logits(model(inputs[some]).squeeze(-1), labels[some])
+            loss = nn.functional.binary_cross_entropy_with_logits(model(inputs[some]), targets[some])
             torch.autograd.backward(loss)
             optimizer.step()
-    with torch.no_grad():
-        return torch.as_tensor(model(geometry(boxes)).squeeze(-1))
+    return model
 
 
 def connected(together: Tensor) -> Tensor:
@@ -69,7 +101,7 @@ def first_words(block: Tensor) -> list[int]:
     return [int((block == number).nonzero()[0]) for number in sorted(set(block.tolist()))]
 
 
-def draw_page(picture: Picture, top: int, form: list[dict[str, Any]], found: Tensor, q: Tensor, block: Tensor,
+def draw_page(picture: Picture, top: int, form: Form, found: Tensor, q: Tensor, block: Tensor,
               title: str) -> None:
     """Draw the page with the predicted blocks in colour, and the matrix of pairs with frames around the true blocks."""
     picture.write(MARGIN, top + MARGIN // 3, title)
@@ -86,8 +118,30 @@ def draw_page(picture: Picture, top: int, form: list[dict[str, Any]], found: Ten
     for word, (x0, y0, _, _) in zip(words, places, strict=True):
         picture.write(left + x0, top + y0 + 2, word["text"])
     left += PAGE_WIDTH + MARGIN
-    picture.matrix(left, top, q.numpy(), SCALE)
+    draw_matrix(picture, left, top, q, block, SCALE)
+
+
+def draw_matrix(picture: Picture, left: int, top: int, q: Tensor, block: Tensor, scale: int) -> None:
+    """Draw the matrix of pairs with frames around the true blocks."""
+    picture.matrix(left, top, q.numpy(), scale)
     for first in first_words(block):
         size = int((block == block[first]).sum())
-        corner = left + SCALE * first, top + SCALE * first
-        picture.frame(*corner, corner[0] + SCALE * size, corner[1] + SCALE * size, COLOURS[4])
+        corner = left + scale * first, top + scale * first
+        picture.frame(*corner, corner[0] + scale * size, corner[1] + scale * size, COLOURS[4])
+
+
+def strip_size(n: int) -> tuple[int, int]:
+    """The pixels that `draw_iterations` needs for n words, from left to right and from top to bottom."""
+    step = STRIP_SCALE * n + MARGIN
+    return max(map(len, STRIP.values())) * step + MARGIN, len(STRIP) * step + MARGIN
+
+
+def draw_iterations(picture: Picture, top: int, runs: Mapping[str, Sequence[Tensor]], block: Tensor) -> None:
+    """Draw the matrix of pairs after some iterations of each run, one row for each; the first matrix is the input."""
+    width = STRIP_SCALE * len(block)
+    for row, (schedule, numbers) in enumerate(STRIP.items()):
+        for k, number in enumerate(numbers):
+            left, at = MARGIN + k * (width + MARGIN), top + row * (MARGIN + width) + MARGIN
+            label = f"{schedule}: input" if number == 0 else f"iteration {number} of {len(runs[schedule]) - 1}"
+            picture.write(left, at - MARGIN // 2, label)
+            draw_matrix(picture, left, at, runs[schedule][number], block, STRIP_SCALE)

@@ -17,7 +17,8 @@ import numpy as np
 from ..errors import CostError
 from ..ground.elimination import Elimination
 from ..ground.network import Network
-from ..normalize.build import MAX_CUBES, counted_formulas
+from ..normalize.budget import Budget
+from ..normalize.build import counted_formulas
 from ..normalize.cubes import Literal, Var
 from ..normalize.expand import Expander, variable_ranges
 from ..parse.syntax import Exists, Forall, Formula, Not, children
@@ -168,7 +169,7 @@ def reject_uncovered(theory: Theory, semantics: str, masked: frozenset[str], lat
                 continue
             if _has_quantifier(formula):
                 raise CostError("method='exact' cannot combine a mask with a quantifier", rule.span, ONE_SIZE)
-            for _, cube in Expander(theory, rule, ranges, MAX_CUBES).expand(Not(formula)):
+            for _, cube in Expander(theory, ranges, Budget(rule)).expand(Not(formula)):
                 covered = set()
                 for literal in cube.factors:
                     if isinstance(literal, Literal):

@@ -187,19 +187,20 @@ def _name(theory: Theory, type_name: str, index: int) -> str:
 
 # a change of a marginal in the last iteration below this is convergence
 CONVERGED = 0.01
-# a predicate collapses when this share or less of the decisions on one side is left
-COLLAPSED = 0.1
 
 
 @dataclass(frozen=True)
 class RuleReport:
-    """One rule: its expected violations before and after the run, and the size of its push at the end."""
+    """One rule: its expected violations before and after the run, the size of its push at the end, and its support."""
 
     rule: str
     before: float
     after: float
     # root mean square over the unobserved atoms; None where all rules act together, in exact inference
     push: float | None
+    # correlation of its first messages with the logits of the atoms that receive them, and the standard error
+    support: float
+    error: float
 
 
 @dataclass(frozen=True)
@@ -213,7 +214,7 @@ class Report:
     change: float
     # by predicate, the share of decisions (log-odds above or below 0) that changed sides
     moved: Mapping[str, float]
-    # predicates that lost 90% or more of the decisions on one side
+    # predicates of which an item lost nine tenths or more of the decisions on one side
     collapsed: tuple[str, ...]
     advice: tuple[str, ...]
     # which components are exact, under the methods "exact" and "auto"
@@ -221,9 +222,9 @@ class Report:
 
     def __str__(self) -> str:
         lines = [self.method] if self.method else []
-        lines.append(f"{'violations before':>18}{'after':>12}{'push':>9}   rule")
-        lines += [f"{r.before:18.6g}{r.after:12.6g}{'-' if r.push is None else f'{r.push:.3g}':>9}   {r.rule}"
-                  for r in self.rules]
+        lines.append(f"{'violations before':>18}{'after':>12}{'push':>9}{'support':>9}   rule")
+        lines += [f"{r.before:18.6g}{r.after:12.6g}{'-' if r.push is None else f'{r.push:.3g}':>9}"
+                  f"{'-' if r.push is None else f'{r.support:.2f}':>9}   {r.rule}" for r in self.rules]
         if self.status != "exact":
             lines.append(f"{self.status}: a marginal changed by {self.change:.2g} in the last iteration")
         lines += [f"{name}: {share:.1%} of the decisions changed" for name, share in self.moved.items()]
@@ -240,15 +241,18 @@ def build_report(run: Run, schedule: Schedule, method: str = "") -> Report:
     for f, rule in enumerate(run.theory.rules):
         call = replace(run.call, weights=[w if k == f else torch.zeros_like(w) for k, w in enumerate(run.call.weights)])
         zeros = {name: torch.zeros_like(x) for name, x in q.items()}
-        push = run.size(run.executor.subtract_messages(zeros, q, call, run.executor.constants(call))).mean()
-        rules.append(RuleReport(str(rule), float(before[f]), float(after[f]), float(push)))
+        first, last = (run.executor.subtract_messages(zeros, at, call, run.executor.constants(call))
+                       for at in (run.marginals(), q))
+        rules.append(RuleReport(str(rule), float(before[f]), float(after[f]), float(run.size(last).mean()),
+                                *run.correlation(first)))
     steps = [{name: later.marginals[name] - earlier.marginals[name] for name in later.marginals}
              for earlier, later in itertools.pairwise(seen[-3:])]
     change = largest_change(seen[-2].marginals, seen[-1].marginals) if len(seen) > 1 else 0.0
     turns = len(steps) == 2 and sum(float((steps[0][name] * steps[1][name]).sum()) for name in steps[0]) < 0
     status = "converged" if change < CONVERGED else "oscillating" if turns else "changing"
-    moved, collapsed = _moved(run, logits)
-    return Report(tuple(rules), status, change, moved, collapsed, tuple(_advice(rules, status, collapsed)), method)
+    collapsed = run.collapsed(logits)
+    return Report(tuple(rules), status, change, _moved(run, logits), tuple(collapsed),
+                  tuple(_advice(rules, status, collapsed)), method)
 
 
 def build_exact_report(run: Run, logits: Mapping[str, Tensor], violations: Sequence[float], method: str) -> Report:
@@ -261,24 +265,19 @@ def build_exact_report(run: Run, logits: Mapping[str, Tensor], violations: Seque
         method: which components are exact, as text.
     """
     before = run.counts(run.marginals(run.base)).sum(0)
-    rules = tuple(RuleReport(str(rule), float(b), after, None)
+    rules = tuple(RuleReport(str(rule), float(b), after, None, 0.0, 0.0)
                   for rule, b, after in zip(run.theory.rules, before, violations, strict=True))
-    moved, collapsed = _moved(run, logits)
-    return Report(rules, "exact", 0.0, moved, collapsed, (), method)
+    return Report(rules, "exact", 0.0, _moved(run, logits), tuple(run.collapsed(logits)), (), method)
 
 
-def _moved(run: Run, logits: Mapping[str, Tensor]) -> tuple[dict[str, float], tuple[str, ...]]:
-    """By predicate the share of decisions that changed sides, and the predicates that lost nearly all on one side."""
-    moved, collapsed = {}, []
+def _moved(run: Run, logits: Mapping[str, Tensor]) -> dict[str, float]:
+    """By predicate the share of decisions that changed sides."""
+    moved = {}
     for name, x in logits.items():
         latent = is_latent(run.inputs, run.theory.predicate[name], x)
-        one, other = (run.base[name] > 0)[latent], (x > 0)[latent]
-        moved[name] = float((one != other).float().mean()) if len(one) else 0.0
-        kept = [float((other == side).sum() / (one == side).sum().clamp_min(1)) for side in (True, False)
-                if (one == side).any()]
-        if not run.theory.predicate[name].is_categorical and min(kept, default=1.0) <= COLLAPSED:
-            collapsed.append(name)
-    return moved, tuple(collapsed)
+        changed = ((run.base[name] > 0) != (x > 0))[latent]
+        moved[name] = float(changed.float().mean()) if len(changed) else 0.0
+    return moved
 
 
 def _advice(rules: list[RuleReport], status: str, collapsed: Sequence[str]) -> list[str]:
@@ -288,6 +287,8 @@ def _advice(rules: list[RuleReport], status: str, collapsed: Sequence[str]) -> l
         found.append("the run oscillates: raise damping, for example damping=0.5")
     if status == "changing":
         found.append("the run has not converged: raise iterations")
+    found += [f"the logits do not support this rule (correlation {rule.support:.2f} +- {rule.error:.2f}): {rule.rule}; "
+              "check that it fits the data" for rule in rules if rule.error < 0.2 and rule.support < 2 * rule.error]
     found += [f"more violations after than before: {rule.rule}; check that it fits the data" for rule in rules
               if rule.after > 1.05 * rule.before + 0.5]
     return found

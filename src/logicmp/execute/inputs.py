@@ -18,10 +18,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..arguments import wrong_type
 from ..errors import LogicMPError, closest
 from ..facts.world import UNKNOWN, World, one_value_each
 from ..parse.theory import Predicate, Theory
+from .operations import spread
 from .state import is_tracing
+
+# one tensor for the only predicate without evidence, or a tensor for each predicate
+Logits = Tensor | Mapping[str, Tensor]
+# by predicate; by type, or one tensor for the only type
+Evidence = Mapping[str, Tensor]
+Mask = Tensor | Mapping[str, Tensor]
+# the dtypes in which the layer computes
+FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 
 @dataclass(frozen=True)
@@ -42,30 +52,54 @@ class Inputs:
     def like(self) -> Tensor:
         return next(iter((self.unary or self.observed).values()))
 
+    def exists(self, predicate: Predicate) -> Tensor | None:
+        """[batch, n_1, ..., n_k, 1 for labels]: one where all entities of an atom exist; None without masks."""
+        found: Tensor | None = None
+        for k, type_name in enumerate(predicate.types):
+            if type_name in self.masks:
+                part = spread(self.masks[type_name], (k,), len(predicate.types))
+                found = part if found is None else found * part
+        if found is None:
+            return None
+        found = found.expand(-1, *(self.sizes[t] for t in predicate.types))
+        return found if predicate.labels is None else found.unsqueeze(-1)
 
-def read_inputs(theory: Theory, unary: Tensor | Mapping[str, Tensor], evidence: Mapping[str, Tensor] | None,
-                mask: Tensor | Mapping[str, Tensor] | None) -> Inputs:
-    """Check the tensors of a call against the theory, and give each one batch dimension."""
-    for what, argument in (("evidence", evidence), ("mask", mask)):
-        if argument is not None and not isinstance(argument, (Mapping, Tensor) if what == "mask" else Mapping):
-            raise LogicMPError(f"{what} is a {type(argument).__name__}; expected a dict of torch tensors")
+
+def value_dims(predicate: Predicate) -> tuple[int, ...]:
+    """The dimensions, batch first, along which the values of one categorical variable lie."""
+    return (-1,) if predicate.labels is not None else tuple(1 + k for k in predicate.functional)
+
+
+def read_inputs(theory: Theory, unary: Logits, evidence: Evidence | None, mask: Mask | None,
+                fixed_sizes: Mapping[str, int] | None = None) -> Inputs:
+    """Check the tensors of a call against the theory, and give each one batch dimension.
+
+    Args:
+        fixed_sizes: the sizes of types for which the layer was made; tensors of other sizes are rejected.
+    """
+    # without `check_argument`, so that torch.compile can trace it
+    if not isinstance(unary, (Tensor, Mapping)):
+        raise wrong_type("unary", unary, Logits)
+    if evidence is not None and not isinstance(evidence, Mapping):
+        raise wrong_type("evidence", evidence, Evidence)
+    if mask is not None and not isinstance(mask, (Tensor, Mapping)):
+        raise wrong_type("mask", mask, Mask)
     given_evidence = dict(evidence or {})
     given = dict(unary) if isinstance(unary, Mapping) else {_only_predicate(theory, given_evidence): unary}
-    for what, tensors in (("unary", given), ("evidence", given_evidence)):
-        for name, tensor in tensors.items():
-            _check_tensor(what, name, tensor, theory)
     if not given:
         raise LogicMPError("unary is empty", f"give log-odds for one of: {', '.join(theory.predicate)}")
-    for name in given:
-        if not given[name].is_floating_point():
-            raise LogicMPError(f"unary[{name!r}] has dtype {given[name].dtype}; log-odds are floating point",
-                               "call .float() on it")
-        # a sum is finite only if all its parts are; it can overflow, so look at the parts where it is not
-        if not is_tracing() and not torch.isfinite(given[name].sum()) and not torch.isfinite(given[name]).all():
-            raise LogicMPError(f"unary[{name!r}] has values that are NaN or infinite",
-                               "check the model's output; use mask for padding, evidence for observed atoms")
     like = next(iter(given.values()))
-    sizes = _sizes(theory, {**given_evidence, **given})
+    for what, tensors in (("unary", given), ("evidence", given_evidence)):
+        for name, tensor in tensors.items():
+            _check_predicate(what, name, tensor, theory, like)
+    for name, tensor in given.items():
+        check_finite(tensor, f"unary[{name!r}] has values that are NaN or infinite",
+                     "check the model's output; use mask for padding, evidence for observed atoms")
+    batch = _batch_shape(theory, given, {})
+    for name, tensor in given_evidence.items():
+        if _is_labels(theory.predicate[name], tensor):
+            given_evidence[name] = _one_hot(theory.predicate[name], tensor, batch, like.dtype)
+    sizes = _sizes(theory, {**given_evidence, **given}, fixed_sizes or {})
     batch = _batch_shape(theory, given, given_evidence)
     n_batch = math.prod(batch)
 
@@ -77,25 +111,33 @@ def read_inputs(theory: Theory, unary: Tensor | Mapping[str, Tensor], evidence: 
         is_shared = tensor.dim() == _n_dims(theory.predicate[name])
         return (tensor.unsqueeze(0) if is_shared else flat(name, tensor)).to(like.dtype)
 
-    whole = {name for name, tensor in given_evidence.items()
-             if tensor.dtype == torch.bool or (name not in given and _is_complete(theory.predicate[name], tensor))}
-    observed = {name: shared(name, tensor) for name, tensor in given_evidence.items() if name in whole}
-    partial = {name: shared(name, tensor) for name, tensor in given_evidence.items() if name not in whole}
-    for name, tensor in partial.items():
-        if not is_tracing() and not (tensor.isnan() | (tensor == 0) | (tensor == 1)).all():
+    masks = _masks(theory, mask, sizes, batch, like)
+    found = Inputs({}, {}, {}, masks, sizes, batch)
+    for name, tensor in given_evidence.items():
+        is_whole = tensor.dtype == torch.bool or (name not in given and _is_complete(theory.predicate[name], tensor))
+        if not is_whole and not is_tracing() and not (tensor.isnan() | (tensor == 0) | (tensor == 1)).all():
             raise LogicMPError(f"evidence[{name!r}] has values other than 0, 1 and NaN",
                                "1 is true, 0 false, NaN unobserved; pass probabilities as log-odds in unary")
-    full = {name: flat(name, tensor) for name, tensor in given.items() if name not in observed}
+        (found.observed if is_whole else found.evidence)[name] = _as_variables(
+            found, theory.predicate[name], shared(name, tensor))
+    found.unary.update({name: flat(name, tensor) for name, tensor in given.items() if name not in found.observed})
     for predicate in theory.predicates:
-        if predicate.name not in full and predicate.name not in observed:
-            if predicate.closed_world and predicate.name not in partial:
+        if predicate.name not in found.unary and predicate.name not in found.observed:
+            if predicate.closed_world and predicate.name not in found.evidence:
                 raise LogicMPError(f"{predicate.name} is closed world (*) and needs evidence",
                                    f"pass evidence={{{predicate.name!r}: a bool tensor}}")
-            full[predicate.name] = like.new_zeros(n_batch, *predicate.shape(sizes))
-    if not full:
+            found.unary[predicate.name] = like.new_zeros(n_batch, *predicate.shape(sizes))
+    if not found.unary:
         # the batch size must be visible somewhere
-        observed = {name: tensor.expand(n_batch, *tensor.shape[1:]) for name, tensor in observed.items()}
-    return Inputs(full, observed, partial, _masks(theory, mask, sizes, batch, like), sizes, batch)
+        found.observed.update({name: x.expand(n_batch, *x.shape[1:]) for name, x in found.observed.items()})
+    return found
+
+
+def check_finite(tensor: Tensor, message: str, hint: str) -> None:
+    """Raise an error if a value is NaN or infinite, unless the call is traced and has no values yet."""
+    # a sum is finite only if all its parts are; it can overflow, so look at the parts where it is not
+    if not is_tracing() and not torch.isfinite(tensor.sum()) and not torch.isfinite(tensor).all():
+        raise LogicMPError(message, hint)
 
 
 def _only_predicate(theory: Theory, evidence: Mapping[str, Tensor]) -> str:
@@ -110,15 +152,21 @@ def _only_predicate(theory: Theory, evidence: Mapping[str, Tensor]) -> str:
     return latent[0]
 
 
-def _check_tensor(what: str, name: str, tensor: Tensor, theory: Theory) -> None:
+def _check_predicate(what: str, name: str, tensor: Tensor, theory: Theory, like: Tensor) -> None:
     if name not in theory.predicate:
         raise LogicMPError(f"{what} names {name!r}, which is not a predicate of the theory",
-                           closest(name, list(theory.predicate), "predicate"))
-    if not isinstance(tensor, Tensor):
-        raise LogicMPError(f"{what}[{name!r}] is a {type(tensor).__name__}; expected a torch tensor")
-    predicate = theory.predicate[name]
-    if tensor.dim() < _n_dims(predicate):
-        raise LogicMPError(f"{what}[{name!r}] has shape {list(tensor.shape)}; expected {_expected(predicate, {})}, "
+                           closest(str(name), list(theory.predicate), "predicate"))
+    place, predicate = f"{what}[{name!r}]", theory.predicate[name]
+    _check_tensor(place, tensor, like)
+    if what == "evidence":
+        _check_data(place, tensor)
+    elif tensor.dtype not in FLOATS:
+        raise LogicMPError(f"{place} has dtype {tensor.dtype}; log-odds are floating point", "call .float() on it")
+    elif tensor.dtype != like.dtype and not torch.is_autocast_enabled(like.device.type):
+        raise LogicMPError(f"{place} has dtype {tensor.dtype}, the tensor before it {like.dtype}",
+                           "all log-odds have one dtype: convert with .float() or .to(dtype)")
+    if tensor.dim() < _n_dims(predicate) - _is_labels(predicate, tensor):
+        raise LogicMPError(f"{place} has shape {list(tensor.shape)}; expected {_expected(predicate, {})}, "
                            f"because {predicate}")
 
 
@@ -127,6 +175,84 @@ def _is_complete(predicate: Predicate, evidence: Tensor) -> bool:
     if is_tracing() or predicate.is_categorical or not evidence.is_floating_point():
         return False
     return bool(((evidence == 0) | (evidence == 1)).all())
+
+
+def _check_tensor(place: str, tensor: Tensor, like: Tensor) -> None:
+    """Raise for anything but a dense tensor with values, on the device of the other tensors."""
+    if not isinstance(tensor, Tensor):
+        raise wrong_type(place, tensor, Tensor)
+    if tensor.is_nested:
+        raise LogicMPError(f"{place} is a nested tensor; expected a dense one",
+                           "pad it with torch.nested.to_padded_tensor, and give a mask")
+    if tensor.layout != torch.strided:
+        raise LogicMPError(f"{place} is a sparse tensor ({tensor.layout}); expected a dense one",
+                           "call .to_dense() on it")
+    if tensor.is_meta and not is_tracing():
+        raise LogicMPError(f"{place} is on the meta device, where tensors have no values",
+                           "move the model and its inputs to a real device: .to_empty(device='cpu'), then load weights")
+    if tensor.device != like.device:
+        raise LogicMPError(f"{place} is on {tensor.device}, log-odds are on {like.device}",
+                           f"call .to({str(like.device)!r}) on it")
+
+
+def _check_data(place: str, tensor: Tensor) -> None:
+    """Raise for evidence and masks that no data set contains."""
+    if tensor.is_complex():
+        raise LogicMPError(f"{place} has dtype {tensor.dtype}; expected bool, floating point or integers")
+    if tensor.requires_grad:
+        raise LogicMPError(f"{place} requires a gradient, but it is data: it is true or false, and has no gradient",
+                           "call .detach() on it; pass predictions as log-odds in unary")
+
+
+def _is_labels(predicate: Predicate, tensor: Tensor) -> bool:
+    """Whether evidence is the index of a label for each entity, and not a value for each label."""
+    is_whole = not tensor.is_floating_point() and tensor.dtype != torch.bool
+    return predicate.labels is not None and is_whole
+
+
+def _one_hot(predicate: Predicate, labels: Tensor, batch: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    """Labels by index, [batch..., n], as evidence, [batch..., n, labels]; -1 is unobserved."""
+    place, n_labels = f"evidence[{predicate.name!r}]", len(predicate.labels or ())
+    own = tuple(labels.shape[: labels.dim() - len(predicate.arguments)])
+    # one-hot integers would pass for labels of a larger batch
+    if own not in ((), batch):
+        expected = _expected(predicate, {}).rpartition(",")[0]
+        raise LogicMPError(f"{place} has integers, which are labels by index, and shape {list(labels.shape)}; expected "
+                           f"{expected}] with the batch dimensions of unary, {list(batch)}",
+                           "for one value per label call .bool() on it, or .float() with NaN for unobserved ones")
+    if not is_tracing() and bool(((labels < -1) | (labels >= n_labels)).any()):
+        raise LogicMPError(f"{place} has labels outside 0 to {n_labels - 1}, because {predicate}",
+                           "-1 marks an unobserved entity: labels.masked_fill(labels == -100, -1)")
+    labels = labels.unsqueeze(-1)
+    chosen = (labels == torch.arange(n_labels, device=labels.device)).to(dtype)
+    return chosen.masked_fill(labels < 0, torch.nan)
+
+
+def _as_variables(inputs: Inputs, predicate: Predicate, values: Tensor) -> Tensor:
+    """Evidence of a predicate with one value per variable: complete it, and raise where it contradicts itself."""
+    if predicate.symmetric:
+        mirrored = values.mT
+        if not is_tracing() and bool((values + mirrored == 1).any()):
+            raise LogicMPError(f"evidence[{predicate.name!r}] makes an atom true in one order and false in the other, "
+                               f"but {predicate}", "symmetric evidence equals its transpose; NaN is unobserved")
+        values = torch.where(values.isnan(), mirrored, values)
+    if predicate.is_categorical and not is_tracing():
+        exists, dims = inputs.exists(predicate), value_dims(predicate)
+        counted = torch.ones_like(values, dtype=torch.bool) if exists is None else (exists > 0).expand_as(values)
+        n_true = ((values == 1) & counted).sum(dims)
+        # NaN is not zero
+        n_possible = ((values != 0) & counted).sum(dims)
+        is_wrong = n_true > 1
+        if not predicate.may_be_none:
+            is_wrong = is_wrong | (n_possible == 0) & (counted.sum(dims) > 0)
+        if bool(is_wrong.any()):
+            at = is_wrong.nonzero()[0]
+            n, place = int(n_true[tuple(at)]), at.tolist()[0 if inputs.batch else 1 :]
+            by_index = "; or give labels by index, [batch..., n], -1 for unobserved" if predicate.labels else ""
+            raise LogicMPError(f"evidence[{predicate.name!r}] makes {n or 'no'} values true at index {place}; expected "
+                               f"{'at most one' if predicate.may_be_none else 'one'}, because {predicate}",
+                               f"make one value true and the others false, NaN is unobserved{by_index}")
+    return values
 
 
 def _n_dims(predicate: Predicate) -> int:
@@ -138,21 +264,22 @@ def _expected(predicate: Predicate, sizes: Mapping[str, int]) -> str:
     return f"[{', '.join(parts + ([str(len(predicate.labels))] if predicate.labels else []))}]"
 
 
-def _sizes(theory: Theory, tensors: Mapping[str, Tensor]) -> dict[str, int]:
+def _sizes(theory: Theory, tensors: Mapping[str, Tensor], fixed: Mapping[str, int]) -> dict[str, int]:
     """The size of every type, from the tensors; raise if two tensors, or a tensor and the theory, disagree."""
-    sizes: dict[str, int] = {}
+    sizes = {**fixed, **{t.name: len(t.constants) for t in theory.types if t.closed}}
+    # by type, the predicate whose tensor decides its size; no text yet, because a text would fix the size in a trace
     source: dict[str, str] = {}
-    for t in theory.types:
-        if t.closed:
-            sizes[t.name], source[t.name] = len(t.constants), f"{t.name} has {len(t.constants)} constants"
     for name, tensor in tensors.items():
         predicate = theory.predicate[name]
         shape = tensor.shape[tensor.dim() - _n_dims(predicate) :]
         for type_name, size in zip(predicate.types, shape, strict=False):
-            sizes.setdefault(type_name, size)
-            source.setdefault(type_name, f"{name} has {size} of {type_name}")
+            if type_name not in sizes:
+                sizes[type_name], source[type_name] = size, name
         if tuple(shape) != predicate.shape(sizes):
-            why = "; ".join(source[t] for t in dict.fromkeys(predicate.types))
+            why = "; ".join(f"{source[t]} has {sizes[t]} of {t}" if t in source else
+                            f"{t} has {sizes[t]} constants" if theory.type[t].closed else
+                            f"the layer was made with sizes={{{t!r}: {sizes[t]}}}"
+                            for t in dict.fromkeys(predicate.types))
             raise LogicMPError(f"the tensor of {name} has shape {list(tensor.shape)}; expected "
                                f"{_expected(predicate, sizes)}, because {predicate}" + (f" and {why}" if why else ""))
     for t in theory.types:
@@ -192,12 +319,19 @@ def _masks(theory: Theory, mask: Tensor | Mapping[str, Tensor] | None, sizes: Ma
     for name, tensor in mask.items():
         if name not in theory.type:
             raise LogicMPError(f"mask names {name!r}, which is not a type of the theory",
-                               closest(name, list(theory.type), "type"))
-        if not isinstance(tensor, Tensor):
-            raise LogicMPError(f"mask[{name!r}] is a {type(tensor).__name__}; expected a torch tensor")
+                               closest(str(name), list(theory.type), "type"))
+        _check_tensor(f"mask[{name!r}]", tensor, like)
+        _check_data(f"mask[{name!r}]", tensor)
         if tuple(tensor.shape) not in ((*batch, sizes[name]), (sizes[name],)):
             raise LogicMPError(f"mask[{name!r}] has shape {list(tensor.shape)}; expected {[*batch, sizes[name]]}, one "
                                f"entry for each {name}")
+        if tensor.dtype != torch.bool and not is_tracing():
+            is_wrong = (tensor != 0) & (tensor != 1)
+            if bool(is_wrong.any()):
+                raise LogicMPError(f"mask[{name!r}] has the value {float(tensor[is_wrong][0]):g}; expected True or 1 "
+                                   "for an entity that exists, False or 0 for padding",
+                                   "an additive mask (0 exists, -1e4 is padding) becomes one by `mask == 0`, a "
+                                   "key_padding_mask (True is padding) by `~mask`")
         masks[name] = tensor.expand((*batch, sizes[name])).reshape(math.prod(batch), sizes[name]).to(like.dtype)
     return masks
 

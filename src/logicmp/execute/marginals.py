@@ -16,8 +16,7 @@ import torch
 from torch import Tensor
 
 from ..parse.theory import Predicate
-from .inputs import Inputs
-from .operations import spread
+from .inputs import Inputs, value_dims
 
 # the log-odds of an observed atom: certain in every precision, and finite, so that no loss becomes NaN
 CERTAIN = 50.0
@@ -33,7 +32,7 @@ def one_per_variable(predicate: Predicate, tensor: Tensor) -> Tensor:
 def marginals(inputs: Inputs, predicate: Predicate, logits: Tensor) -> Tensor:
     """Marginals of logits, with the evidence, and zero where an entity does not exist."""
     evidence = inputs.evidence.get(predicate.name)
-    exists = _exists(inputs, predicate)
+    exists = inputs.exists(predicate)
     if predicate.is_categorical:
         if evidence is not None:
             logits = logits + _excluded(evidence, predicate) * IMPOSSIBLE
@@ -49,7 +48,7 @@ def marginals(inputs: Inputs, predicate: Predicate, logits: Tensor) -> Tensor:
             q = torch.where(evidence.isnan(), q, evidence.nan_to_num())
     if exists is None:
         return q
-    return q * (exists if predicate.labels is None else exists.unsqueeze(-1))
+    return q * exists
 
 
 def as_given(inputs: Inputs, predicate: Predicate, logits: Mapping[str, Tensor], shape: torch.Size) -> Tensor:
@@ -62,10 +61,9 @@ def as_given(inputs: Inputs, predicate: Predicate, logits: Mapping[str, Tensor],
     if evidence is not None:
         is_false = _excluded(evidence, predicate) if predicate.is_categorical else (evidence == 0).to(out)
         out = torch.where((is_false > 0) | (evidence == 1), (1 - 2 * is_false) * CERTAIN, out)
-    exists = _exists(inputs, predicate)
+    exists = inputs.exists(predicate)
     if exists is not None:
-        kept = exists if predicate.labels is None else exists.unsqueeze(-1)
-        out = torch.where(kept > 0, out, inputs.unary[predicate.name])
+        out = torch.where(exists > 0, out, inputs.unary[predicate.name])
     return out.reshape((*inputs.batch, *out.shape[1:]))
 
 
@@ -77,11 +75,11 @@ def unary_and_entropy(inputs: Inputs, predicate: Predicate, unary: Tensor, q: Te
         score = score + _entropy(1 - q)
         if evidence is not None:
             score = torch.where(evidence.isnan(), score, score.new_zeros(()))
-        exists = _exists(inputs, predicate)
+        exists = inputs.exists(predicate)
         if exists is not None:
             score = score * exists
         return (score.triu() if predicate.symmetric else score).unsqueeze(-1).flatten(1).sum(1)
-    dims = _value_dims(predicate)
+    dims = value_dims(predicate)
     total = score.flatten(1).sum(1)
     if predicate.may_be_none:
         total = total + _entropy(1 - q.sum(dims, keepdim=True)).flatten(1).sum(1)
@@ -97,35 +95,54 @@ def unary_and_entropy(inputs: Inputs, predicate: Predicate, unary: Tensor, q: Te
 def is_latent(inputs: Inputs, predicate: Predicate, like: Tensor) -> Tensor:
     """True for the atoms of a predicate that exist and are not observed, in the shape of `like`."""
     latent = torch.ones_like(like, dtype=torch.bool)
-    evidence, exists = inputs.evidence.get(predicate.name), _exists(inputs, predicate)
+    evidence, exists = inputs.evidence.get(predicate.name), inputs.exists(predicate)
     if evidence is not None:
         latent = latent & evidence.isnan()
     if exists is not None:
-        latent = latent & ((exists if predicate.labels is None else exists.unsqueeze(-1)) > 0)
+        latent = latent & (exists > 0)
     return latent
 
 
-def squares_of_latent(inputs: Inputs, predicate: Predicate, tensor: Tensor) -> tuple[Tensor, Tensor]:
-    """The sum of squares over the atoms of a predicate that exist and are not observed, and their number, [batch].
+def from_their_mean(inputs: Inputs, predicate: Predicate, tensor: Tensor, over_atoms: bool = False) -> Tensor:
+    """A tensor at the latent atoms of a predicate, 0 elsewhere; of a categorical variable minus the mean of its values.
 
-    The logits of a categorical variable count from their mean, because only differences matter.
+    Args:
+        over_atoms: also subtract the mean over all variables of an item, label by label if there are labels.
     """
-    dims = _value_dims(predicate)
-    if predicate.name not in inputs.evidence and not any(t in inputs.masks for t in predicate.types):
-        # the usual case: every atom counts
-        if predicate.is_categorical:
-            tensor = tensor - tensor.mean(dims, keepdim=True)
-        tensor = tensor.unsqueeze(-1).flatten(1)
-        return tensor.square().sum(1), tensor.new_full((tensor.shape[0],), tensor.shape[1])
-    counted = is_latent(inputs, predicate, tensor).to(tensor.dtype)
+    counted: Tensor | None = None
+    if predicate.name in inputs.evidence or any(t in inputs.masks for t in predicate.types):
+        counted = is_latent(inputs, predicate, tensor).to(tensor.dtype)
     if predicate.is_categorical:
-        tensor = tensor - (tensor * counted).sum(dims, keepdim=True) / counted.sum(dims, keepdim=True).clamp_min(1)
-    return (tensor.square() * counted).unsqueeze(-1).flatten(1).sum(1), counted.unsqueeze(-1).flatten(1).sum(1)
+        tensor = _minus_mean(tensor, counted, value_dims(predicate))
+    if over_atoms:
+        tensor = _minus_mean(tensor, counted, tuple(range(1, tensor.dim() - (predicate.labels is not None))))
+    return tensor if counted is None else tensor * counted
 
 
-def _value_dims(predicate: Predicate) -> tuple[int, ...]:
-    """The dimensions, batch first, along which the values of one categorical variable lie."""
-    return (-1,) if predicate.labels is not None else tuple(1 + k for k in predicate.functional)
+def _minus_mean(tensor: Tensor, counted: Tensor | None, dims: tuple[int, ...]) -> Tensor:
+    if not dims:
+        # one atom: it is its own mean
+        return torch.zeros_like(tensor)
+    if counted is None:
+        return tensor - tensor.mean(dims, keepdim=True)
+    return tensor - (tensor * counted).sum(dims, keepdim=True) / counted.sum(dims, keepdim=True).clamp_min(1)
+
+
+def n_latent(inputs: Inputs, predicate: Predicate, like: Tensor) -> Tensor:
+    """The number of latent atoms of a predicate in each item, [batch]."""
+    if predicate.name in inputs.evidence or any(t in inputs.masks for t in predicate.types):
+        return per_item(is_latent(inputs, predicate, like).to(like.dtype))
+    return like.new_full((like.shape[0],), like[0].numel())
+
+
+def n_values(predicate: Predicate, like: Tensor) -> int:
+    """The number of values of one variable of a categorical predicate."""
+    return math.prod(like.shape[dim] for dim in value_dims(predicate))
+
+
+def per_item(tensor: Tensor) -> Tensor:
+    """The sum over each item, [batch]."""
+    return tensor.unsqueeze(-1).flatten(1).sum(1)
 
 
 def _entropy(q: Tensor) -> Tensor:
@@ -136,7 +153,7 @@ def _entropy(q: Tensor) -> Tensor:
 def _softmax(logits: Tensor, predicate: Predicate) -> Tensor:
     if predicate.labels is not None:
         return torch.softmax(logits, -1)
-    dims = _value_dims(predicate)
+    dims = value_dims(predicate)
     places = tuple(range(logits.dim() - len(dims), logits.dim()))
     moved = logits.movedim(dims, places)
     flat = moved.flatten(logits.dim() - len(dims))
@@ -150,15 +167,5 @@ def _softmax(logits: Tensor, predicate: Predicate) -> Tensor:
 def _excluded(evidence: Tensor, predicate: Predicate) -> Tensor:
     """One for each value of a categorical variable that evidence rules out."""
     is_true = (evidence == 1).to(evidence.dtype)
-    decided = is_true.amax(_value_dims(predicate), keepdim=True)
+    decided = is_true.amax(value_dims(predicate), keepdim=True)
     return torch.maximum((evidence == 0).to(evidence.dtype), decided * (1 - is_true))
-
-
-def _exists(inputs: Inputs, predicate: Predicate) -> Tensor | None:
-    """[batch, n_1, ..., n_k]: one where all entities of an atom exist; None without masks."""
-    found: Tensor | None = None
-    for k, type_name in enumerate(predicate.types):
-        if type_name in inputs.masks:
-            part = spread(inputs.masks[type_name], (k,), len(predicate.types))
-            found = part if found is None else found * part
-    return None if found is None else found.expand(-1, *(inputs.sizes[t] for t in predicate.types))

@@ -12,14 +12,25 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from ..errors import LogicMPError
+from ..errors import LogicMPError, RuleError
 from ..parse.theory import Theory
-from .inputs import Inputs
-from .marginals import as_given, marginals, one_per_variable, squares_of_latent, unary_and_entropy
+from .inputs import Inputs, check_finite
+from .marginals import (
+    as_given,
+    from_their_mean,
+    is_latent,
+    marginals,
+    n_latent,
+    n_values,
+    one_per_variable,
+    per_item,
+    unary_and_entropy,
+)
 from .operations import count
 from .receive import subtract
 from .recompute import Recompute, Replay, Updates
@@ -54,12 +65,38 @@ def initial_weights(theory: Theory, sizes: Mapping[str, int], hard_weight: float
             raise LogicMPError(f"the rule '{rule}' has one weight per constant, but its constants are not declared",
                                "declare them in the theory, or pass sizes")
         value = hard_weight if rule.is_hard else 1.0 if rule.weight is None else rule.weight
+        most = min(MAX_WEIGHT, torch.finfo(dtype or torch.get_default_dtype()).max)
+        if not abs(value) <= most:
+            raise RuleError(f"the weight {value:g} is too large: mean field adds weights up (limit {most:g} in "
+                            f"{dtype or torch.get_default_dtype()})", rule.span,
+                            "remove the weight and end the rule with a full stop to make it hard")
         weights.append(torch.full(shape, float(value), dtype=dtype))
     return weights
 
 
+# below this, a number counts as 0
+TINY = 1e-6
+# logits whose root mean square around their mean is smaller are sharpened less
+INFORMATIVE = 0.2
+# the limit of pushes grows by exp(LIFT * share) with the share of overturned decisions
+LIFT = 40.0
+# what a rule without a weight is worth where the logits say nothing, with the precision 1; the smallest and largest
+# worth; and what an estimate is multiplied by, because the marginals that send messages are noisy themselves
+UNINFORMED, STRENGTHS, ATTENUATION = 2.0, (0.05, 5.0), 1.5
+
+# a larger weight, added up over groundings, is no number in float32; beyond 20 a rule is as good as hard
+MAX_WEIGHT = 1e9
 # called after every iteration; the run ends when it returns True
 Watch = Callable[[Iteration], bool | None]
+# from the marginals of an iteration, what to add to the next logits
+Correct = Callable[[Mapping[str, Tensor]], Mapping[str, Tensor]]
+
+
+class Strength(NamedTuple):
+    """Of each item, [batch]: the share of the limit of pushes that may be lifted, and a factor of all weights."""
+
+    dense: Tensor
+    factor: Tensor
 
 
 class Run:
@@ -78,13 +115,17 @@ class Run:
         self.inputs = inputs
         call = Call([self._as_call_weight(w, f) for f, w in enumerate(weights)], inputs.sizes, inputs.like,
                     inputs.masks, inputs.observed)
-        self.call = _average(call, executor) if reduce == "mean" else call
+        self._reduce = reduce
+        self.call = self._reduced(call)
         # unary potentials as they enter Eq. 2, one per variable
         self.base = self._one_per_variable(inputs.unary)
         # values that depend only on evidence and weights, with the call they belong to
         self._constants: tuple[Call, Values] | None = None
         # tensors that must not change in place before the backward pass
         self._sources = [*self.base.values(), *inputs.evidence.values(), *inputs.masks.values(), *weights]
+
+    def _reduced(self, call: Call) -> Call:
+        return _average(call, self.executor) if self._reduce == "mean" else call
 
     def _as_call_weight(self, weight: Tensor, f: int) -> Tensor:
         weight = weight.to(self.inputs.like.dtype)
@@ -96,18 +137,21 @@ class Run:
     # the loop
 
     def iterate(self, schedule: Schedule, start: Mapping[str, Tensor] | None = None,
-                watch: Watch | None = None) -> dict[str, Tensor]:
+                watch: Watch | None = None, correct: Correct | None = None) -> dict[str, Tensor]:
         """Update all marginals at once, `schedule.iterations` times; Algorithm 1 under the schedule "paper".
 
         Args:
             start: logits to start from instead of the unary potentials, with one batch dimension.
             watch: called with every iteration, the last one included; the run ends when it returns True.
+            correct: called with the marginals of every iteration; its result is added to the new logits, without
+                gradient.
         """
         logits = self.base if start is None else self._one_per_variable(start)
         temperature: Tensor | float = schedule.temperature
+        strength: Strength | None = None
         zeros = {} if schedule.is_plain else {name: torch.zeros_like(x) for name, x in self.base.items()}
         q: dict[str, Tensor] = {}
-        recompute = self._recompute(schedule, start)
+        recompute = self._recompute(schedule, start) if correct is None else None
         replay: Replay | None = None
         with contextlib.nullcontext() if recompute is None else recompute.hooks():
             for number in range(schedule.iterations):
@@ -121,18 +165,23 @@ class Run:
                         updates = {} if replay is None else replay.take_updates()
                         replay = recompute.begin(q, partial(self._remake, updates))
                     # without damping nothing needs the old logits: release their memory before the new ones exist
-                    old, logits = (logits if schedule.damping else {}), self.base
+                    old, logits = (logits if schedule.damping or schedule.lift is not None else {}), self.base
                     if schedule.is_plain:
                         logits = self._subtract(self.base, q, schedule.factor, replay)
                     else:
                         messages = self._subtract(zeros, q, 1.0, None)
                         size = self.size(messages)
-                        if schedule.sharpen is not None and number == 0:
+                        if number == 0:
                             temperature = self._sharpened(schedule, size)
-                        scale = self._scale(schedule, number, size)
+                            strength = self._strength(schedule, q, size)
+                        assert strength is not None
+                        scale = self._scale(schedule, number, size, strength, old, messages)
                         logits = {name: torch.addcmul(self.base[name], x, _per_item(scale, x))
                                   for name, x in messages.items()}
-                    logits = {name: torch.lerp(x, old[name], schedule.damping) if old else x
+                    if correct is not None:
+                        more = correct(q)
+                        logits = {name: x + more[name] for name, x in logits.items()}
+                    logits = {name: torch.lerp(x, old[name], schedule.damping) if schedule.damping else x
                               for name, x in logits.items()}
                     if not schedule.carries_gradients(number):
                         # forward-mode derivatives pass through no_grad
@@ -144,7 +193,16 @@ class Run:
             recompute.finish()
             # nothing starts from the last update: the backward pass may release it
             replay.take_updates()
+        for name, x in logits.items():
+            self._check_overflow(x, f"the logits of {name}")
         return logits
+
+    def _check_overflow(self, tensor: Tensor, what: str) -> None:
+        """Raise if values grew beyond the dtype; not on an accelerator that it would hold up, unless in float16."""
+        if tensor.device.type == "cpu" or tensor.dtype == torch.float16:
+            check_finite(tensor, f"{what} are NaN or infinite after mean field in {tensor.dtype}",
+                         "check that the weights of the rules are finite and small; in torch.float16 use "
+                         "torch.bfloat16 or torch.float32, or reduce=\"mean\"")
 
     def _subtract(self, base: Mapping[str, Tensor], q: Mapping[str, Tensor], factor: float,
                   replay: Replay | None) -> dict[str, Tensor]:
@@ -153,27 +211,114 @@ class Run:
             self._constants = call, self.executor.constants(call)
         return self.executor.subtract_messages(base, q, call, self._constants[1], replay)
 
-    # the size of messages, for schedules that depend on it
+    # the size of messages, for schedules that depend on it; all without gradients
 
     def size(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """The root mean square over the unobserved atoms of each item that exist, [batch]; without gradient."""
-        total = count = self.inputs.like.new_zeros(self.inputs.like.shape[0])
+        total = count = _for_sums(self.inputs.like.new_zeros(self.inputs.like.shape[0]))
         for name, tensor in tensors.items():
-            squares, atoms = squares_of_latent(self.inputs, self.theory.predicate[name], tensor.detach())
-            total, count = total + squares, count + atoms
+            predicate = self.theory.predicate[name]
+            tensor = _for_sums(tensor)
+            total = total + per_item(from_their_mean(self.inputs, predicate, tensor).square())
+            count = count + n_latent(self.inputs, predicate, tensor)
         return (total / count.clamp_min(1)).sqrt()
 
-    def _sharpened(self, schedule: Schedule, size: Tensor) -> Tensor:
-        assert schedule.sharpen is not None
+    def _sharpened(self, schedule: Schedule, size: Tensor) -> Tensor | float:
+        """The temperature of each item from the size of its first messages, [batch]."""
+        if schedule.sharpen is None:
+            return schedule.temperature
         floor = 0.1 * self.size(self.base).clamp(0.3, 1.0)
-        return torch.minimum(torch.maximum(schedule.sharpen / size.clamp_min(1e-6), floor), torch.ones_like(floor))
+        temperature = torch.minimum((schedule.sharpen / size.clamp_min(TINY)).clamp_min(floor), torch.ones_like(floor))
+        differences = self.size({name: self._deviation(name, x) for name, x in self.base.items()})
+        return temperature ** (differences / INFORMATIVE).clamp_max(1.0)
 
-    def _scale(self, schedule: Schedule, number: int, size: Tensor) -> Tensor:
+    def _deviation(self, name: str, tensor: Tensor) -> Tensor:
+        return from_their_mean(self.inputs, self.theory.predicate[name], _for_sums(tensor), over_atoms=True)
+
+    def support(self, q: Mapping[str, Tensor], messages: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """The factor that makes messages at the marginals of the logits worth what they say, and its precision.
+
+        A message to an atom comes from the other atoms, so the atom's own logit is a noisy label for it. If messages
+        times a factor are log-odds, their covariance with the logits is the factor times their variance times the
+        covariance of logits and marginals. Both returned tensors are [batch]; the precision is 1 / variance.
+        """
+        total = precision = _for_sums(self.inputs.like.new_zeros(self.inputs.like.shape[0]))
+        for name, message in messages.items():
+            predicate = self.theory.predicate[name]
+            u, x, p = (self._deviation(name, tensor) for tensor in (self.base[name], message, q[name]))
+            n = n_latent(self.inputs, predicate, u).clamp_min(1)
+            cov, var, noise, label = (per_item(a * b) / n for a, b in ((u, x), (x, x), (u, u), (u, p)))
+            if predicate.is_categorical:
+                k = n_values(predicate, u)
+                label = label * (k / max(k - 1, 1))
+            # the precision of cov / (var * label), and the estimate times its precision
+            total = total + n * cov * label / noise.clamp_min(TINY)
+            precision = precision + n * var * label.square() / noise.clamp_min(TINY)
+        return total / precision.clamp_min(TINY), precision
+
+    def correlation(self, messages: Mapping[str, Tensor]) -> tuple[float, float]:
+        """The correlation of messages with the logits of the atoms that receive them, and its standard error.
+
+        For messages at the marginals of the logits. Near 0, a rule does not predict an atom from the others.
+        """
+        cov = var = noise = n = torch.zeros((), dtype=torch.float64)
+        for name, message in messages.items():
+            u, x = (self._deviation(name, tensor).double() for tensor in (self.base[name], message))
+            cov, var, noise = cov + (u * x).sum(), var + (x * x).sum(), noise + (u * u).sum()
+            n = n + n_latent(self.inputs, self.theory.predicate[name], u).sum()
+        return float(cov / (var * noise).sqrt().clamp_min(TINY)), float(n.clamp_min(1) ** -0.5)
+
+    def _strength(self, schedule: Schedule, q: Mapping[str, Tensor], size: Tensor) -> Strength:
+        """How much of the limit counts in each item, and what all weights are multiplied by."""
+        if schedule.push is None:
+            return Strength(torch.ones_like(size), torch.ones_like(size))
+        # 1 where full messages are far below the limit, 0 where they are above
+        sparse = (2 - 2 * size / schedule.push[1]).clamp(0.0, 1.0)
+        factor = torch.ones_like(size)
+        has_no_weights = all(rule.weight is None and not rule.is_hard for rule in self.theory.rules)
+        if schedule.calibrate and has_no_weights and (is_tracing() or bool(sparse.any())):
+            call = self._reduced(replace(self.call, weights=[torch.ones_like(w) for w in self.call.weights]))
+            zeros = {name: torch.zeros_like(x) for name, x in self.base.items()}
+            with torch.no_grad():
+                messages = self.executor.subtract_messages(zeros, q, call, self.executor.constants(call), None)
+                found, precision = self.support(q, messages)
+            found = (ATTENUATION * found * precision + UNINFORMED) / (precision + 1)
+            factor = found.clamp(*STRENGTHS) ** sparse
+        return Strength(1 - sparse, factor)
+
+    def _scale(self, schedule: Schedule, number: int, size: Tensor, strength: Strength,
+               logits: Mapping[str, Tensor], messages: Mapping[str, Tensor]) -> Tensor:
         """What the messages of each item are multiplied by, [batch]: never more than the weights that were given."""
-        factor = schedule.weight_factor(number)
+        full = schedule.weight_factor(number) * strength.factor
         limit = schedule.largest_push(number)
-        full = torch.full_like(size, factor)
-        return full if limit is None else torch.minimum(full, limit / size.clamp_min(1e-6))
+        if limit is None:
+            return full
+        scale = limit / size.clamp_min(TINY)
+        if schedule.lift is not None:
+            beyond = (self._overturned(logits, messages) - schedule.lift).clamp_min(0)
+            scale = scale * (LIFT * strength.dense * beyond).exp()
+        return torch.minimum(full, scale)
+
+    def _overturned(self, logits: Mapping[str, Tensor], messages: Mapping[str, Tensor]) -> Tensor:
+        """The share of decisions that changed sides, times how far messages differ from their mean, [batch].
+
+        The second is their deviation by their mean, at most 1: where all messages push one way, changed decisions are
+        the beginning of a collapse.
+        """
+        changed = count = mean = differing = _for_sums(self.inputs.like.new_zeros(self.inputs.like.shape[0]))
+        for name, x in messages.items():
+            x = _for_sums(x)
+            predicate = self.theory.predicate[name]
+            if not predicate.is_categorical:
+                n = n_latent(self.inputs, predicate, x)
+                sides = ((logits[name] > 0) != (self.base[name] > 0)).to(x.dtype)
+                changed = changed + per_item(from_their_mean(self.inputs, predicate, sides))
+                count = count + n
+                deviation = per_item(self._deviation(name, x).square())
+                all_of_it = per_item(from_their_mean(self.inputs, predicate, x).square())
+                mean, differing = mean + (all_of_it - deviation), differing + deviation
+        ratio = (differing / mean.clamp_min(TINY)).sqrt().clamp_max(1.0)
+        return changed / count.clamp_min(1) * ratio
 
     def _iteration(self, number: int, logits: dict[str, Tensor], q: dict[str, Tensor],
                    temperature: Tensor | float, is_last: bool = False) -> Iteration:
@@ -183,8 +328,9 @@ class Run:
             q = self.marginals(logits)
         batch, ones = self.inputs.batch, self.call.like.new_ones(self.call.like.shape[0])
         return Iteration(number, q, logits, lambda: self.elbo(q).reshape(batch), lambda: self.counts(q).reshape(shape),
-                         lambda: (ones * temperature).reshape(batch),
-                         lambda: self.size({name: x - self.base[name] for name, x in logits.items()}).reshape(batch))
+                         lambda: (ones * temperature).reshape(batch).to(ones.dtype),
+                         lambda: self.size({name: x - self.base[name] for name, x in logits.items()}
+                                           ).reshape(batch).to(ones.dtype))
 
     def _scaled(self, factor: float) -> Call:
         return self.call if factor == 1 else replace(self.call, weights=[w * factor for w in self.call.weights])
@@ -203,6 +349,21 @@ class Run:
             logits = subtract(logits, total, weight)
         return marginals(self.inputs, self.theory.predicate[name], logits)
 
+    def collapsed(self, logits: Mapping[str, Tensor]) -> list[str]:
+        """Predicates of which an item kept at most a tenth of its decisions on one side, of three and 5% or more."""
+        found = []
+        for name, x in logits.items():
+            predicate = self.theory.predicate[name]
+            latent = is_latent(self.inputs, predicate, x).unsqueeze(-1).flatten(1)
+            base, now = (tensor.detach().unsqueeze(-1).flatten(1) for tensor in (self.base[name], x))
+            lost = False
+            for before, after in (((base > 0) & latent, now > 0), ((base < 0) & latent, now < 0)):
+                n, left = before.sum(1), (after & latent).sum(1)
+                lost |= bool(((n >= 3) & (n >= 0.05 * latent.sum(1)) & (left <= 0.1 * n)).any())
+            if lost and not predicate.is_categorical:
+                found.append(name)
+        return found
+
     # at given marginals
 
     def marginals(self, logits: Mapping[str, Tensor] | None = None,
@@ -219,7 +380,9 @@ class Run:
 
     def counts(self, q: Mapping[str, Tensor], weighted: bool = False) -> Tensor:
         """The expected violations of each rule, [batch, rules]; weighted, times the rule's weight."""
-        return self.executor.counts(q, self.call, weighted)
+        found = self.executor.counts(q, self.call, weighted)
+        self._check_overflow(found, "expected violations")
+        return found
 
     def elbo(self, q: Mapping[str, Tensor]) -> Tensor:
         """The lower bound of log Z at these marginals, [batch]."""
@@ -241,8 +404,13 @@ class Run:
 
 
 def _per_item(x: Tensor, like: Tensor) -> Tensor:
-    """One number per item, [batch, 1, ...], as many dimensions as `like` has."""
-    return x.reshape(-1, *[1] * (like.dim() - 1))
+    """One number per item, [batch, 1, ...], as many dimensions as `like` has, and of its dtype."""
+    return x.reshape(-1, *[1] * (like.dim() - 1)).to(like.dtype)
+
+
+def _for_sums(x: Tensor) -> Tensor:
+    """Without gradient, and of at least 32 bits: the squares of a large matrix do not fit into float16."""
+    return x.detach().to(torch.promote_types(x.dtype, torch.float32))
 
 
 def largest_change(before: Mapping[str, Tensor], q: Mapping[str, Tensor]) -> float:

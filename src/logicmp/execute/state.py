@@ -72,15 +72,15 @@ class Kept:
     """A tensor that is the same in every call with the same key (device, dtype, sizes); the last one is kept."""
 
     def __init__(self) -> None:
-        self._key: object = None
-        self._tensor: Tensor | None = None
+        # one value, so that calls in several threads see a key and its own tensor
+        self._kept: tuple[object, Tensor] | None = None
 
     def get(self, key: object, make: Callable[[], Tensor]) -> Tensor:
         if is_tracing():
             return make()
-        if self._tensor is None or self._key != key:
+        kept = self._kept
+        if kept is None or kept[0] != key:
             # a first call in inference mode must leave nothing that training cannot use
             with torch.inference_mode(False):
-                self._tensor = make()
-            self._key = key
-        return self._tensor
+                kept = self._kept = key, make()
+        return kept[1]

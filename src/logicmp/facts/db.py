@@ -17,6 +17,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..arguments import checked
 from ..errors import LogicMPError, RuleError, Source, Span, closest
 from ..files import read_source, read_stdin
 from ..parse.reader import read_statements
@@ -28,7 +29,7 @@ from .columns import Evidence, FactTable
 
 # a constant that needs no quotes, as in the grammar
 _CONSTANT = (r"(?:[A-Z][\w']*(?:-[\w']+)*|[^\W\d][\w']*(?:-[^\W\d][\w']*)*"
-             r"|-?(?:\d+\.\d+|\.\d+|\d+)(?:[eE][-+]?\d+)?(?!\w))")
+             r"|-?(?:\d+\.\d+|\.\d+|\d+)(?:[eE][-+]?\d+)?(?!\w)|\w[\w']*(?:\.[\w']+)+)")
 PLAIN_FACT_CONSTANT = re.compile(_CONSTANT)
 _PLAIN = re.compile(r"[ \t]*(?:(0?\.\d+|1\.0*|[01])[ \t]+)?([!?])?[ \t]*([^\W\d]\w*)[ \t]*"
                     rf"\([ \t]*({_CONSTANT}[ \t]*(?:,[ \t]*{_CONSTANT}[ \t]*)*)\)[ \t]*\Z")
@@ -38,6 +39,7 @@ _HINT = "write one fact per line: P(A), !P(A), ?P(A), 0.7 P(A), or label(T1) = B
 _SIGNS = {"": 1.0, "!": 0.0, "?": math.nan}
 
 
+@checked
 def parse_facts(text: str, theory: Theory, name: str = "<facts>") -> Evidence:
     """Read facts from a text and check them against a theory.
 
@@ -262,6 +264,7 @@ def _atom(table: FactTable, row: int) -> Atom:
     return Atom(table.predicate.name, tuple(map(Constant, args[:n])), args[n:] or None)
 
 
+@checked
 def load_facts(paths: str | Path | Sequence[str | Path], theory: Theory) -> Evidence:
     """Read facts from files, from `-` (standard input), or from the file `facts` in a folder of ExpressGNN.
 

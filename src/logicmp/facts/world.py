@@ -4,6 +4,7 @@ Room: parse -> **facts** -> ground, execute, inference, learning.  Paper: the ob
 
     Friends(Anna, Bob)       Friends is closed: Friends(Bob, Anna) is false
     Cancer(person)           Cancer is open: every Cancer(x) without a fact is unobserved
+    prior={"Cancer": 0.1}    and has the probability 0.1 if no rule mentions it, instead of 0.5
 
 Results depend on this choice, so `World.describe` prints it.
 """
@@ -33,7 +34,7 @@ class World:
     theory: Theory
     # by predicate, int8 of the shape of its tensor: 1 true, 0 false, -1 unobserved
     values: Mapping[str, np.ndarray]
-    # by predicate, log-odds of the atoms with soft evidence, 0 elsewhere; only for predicates with soft evidence
+    # by predicate, log-odds of the atoms with soft evidence or a prior, 0 elsewhere; only for predicates that have any
     unary: Mapping[str, np.ndarray]
     # why each predicate is closed ("" if it is open)
     closed: Mapping[str, str]
@@ -64,7 +65,8 @@ class World:
 
 
 def build_world(evidence: Evidence, queried: Collection[str] = (), world: str = "alchemy",
-                closed: Collection[str] = (), opened: Collection[str] = ()) -> World:
+                closed: Collection[str] = (), opened: Collection[str] = (),
+                prior: Mapping[str, float] | None = None) -> World:
     """Return the value of every atom; `world` decides those without a fact.
 
     >>> from logicmp import parse_facts, parse_theory
@@ -78,6 +80,7 @@ def build_world(evidence: Evidence, queried: Collection[str] = (), world: str = 
         world: "alchemy" (predicates with facts are closed unless queried), "open", or "closed" (all predicates are
             closed unless queried). A `*` in the declaration closes a predicate in all of them.
         closed, opened: predicates that are closed or open regardless of `world` and `*`.
+        prior: by open predicate, the probability of an atom without a fact if no rule mentions it, instead of 0.5.
     """
     theory = evidence.theory
     for t in theory.types:
@@ -85,16 +88,20 @@ def build_world(evidence: Evidence, queried: Collection[str] = (), world: str = 
             raise LogicMPError(f"type {t.name!r} has no constants", f"declare them ({t.name} = {{A, B}}), or give "
                                "evidence that names them")
     reasons = _closed(evidence, set(queried), world, set(closed), set(opened))
+    prior = dict(prior or {})
+    _check_prior(theory, reasons, prior)
     values, unary, warnings = {}, {}, []
     for predicate in theory.predicates:
         table = evidence.tables.get(predicate.name, FactTable(predicate))
-        known, soft, n_open = _values(theory, table, bool(reasons[predicate.name]))
+        known, soft, n_open = _values(theory, table, bool(reasons[predicate.name]), prior.get(predicate.name))
         values[predicate.name] = known
         if soft is not None:
             unary[predicate.name] = soft
         if n_open:
             warnings.append(f"{predicate.name} is closed, but no fact gives a value to {n_open} of its variables: "
                             "they stay unobserved, because each must have one")
+        if not reasons[predicate.name] and (note := describe_missing(theory, table, prior.get(predicate.name))):
+            warnings.append(note)
     return World(theory, values, unary, reasons, warnings)
 
 
@@ -124,7 +131,45 @@ def _closed(evidence: Evidence, queried: set[str], world: str, closed: set[str],
     return reasons
 
 
-def _values(theory: Theory, table: FactTable, closed: bool) -> tuple[np.ndarray, np.ndarray | None, int]:
+def _check_prior(theory: Theory, closed: Mapping[str, str], prior: Mapping[str, float]) -> None:
+    for name, p in prior.items():
+        if name not in theory.predicate:
+            raise LogicMPError(f"predicate {name!r} is not declared",
+                               closest(name, list(theory.predicate), "predicate"))
+        if theory.predicate[name].is_categorical:
+            raise LogicMPError(f"{theory.predicate[name]} cannot have a prior: one of its values must be true",
+                               "write a rule with a weight for each value")
+        if closed[name]:
+            raise LogicMPError(f"the prior of {name} has no effect, because {name} is closed ({closed[name]})",
+                               f"open it: opened=[{name!r}], or -ow {name} on the command line")
+        if isinstance(p, bool) or not isinstance(p, (int, float)) or not 0 < p < 1:
+            raise LogicMPError(f"the prior of {name} must be a probability above 0 and below 1, got {p!r}",
+                               f"for false atoms close the predicate: closed=[{name!r}], or -cw {name}")
+
+
+def describe_missing(theory: Theory, table: FactTable, prior: float | None = None) -> str:
+    """What the atoms without a fact count as if the predicate is open; empty unless it has a prior or soft facts.
+
+    Next to atoms with a probability of their own, 0.5 is easily taken for "unlikely", which it is not.
+    """
+    predicate = table.predicate
+    if predicate.is_categorical or (prior is None and not any(0 < value < 1 for value in table.values)):
+        return ""
+    n_atoms = math.prod(predicate.shape(theory.sizes))
+    facts = set(table.args)
+    if predicate.symmetric:
+        n_atoms = (n_atoms + theory.sizes[predicate.types[0]]) // 2
+        facts = {(min(row), max(row)) for row in facts}
+    n_missing = n_atoms - len(facts)
+    if not n_missing:
+        return ""
+    name = predicate.name
+    remedy = f"; set another prior (--prior {name}=0.1), or make them false (-cw {name})" if prior is None else ""
+    return f"{name}: {n_missing:,} of {n_atoms:,} atoms have no fact, prior probability {prior or 0.5:g}{remedy}"
+
+
+def _values(theory: Theory, table: FactTable, closed: bool,
+            prior: float | None = None) -> tuple[np.ndarray, np.ndarray | None, int]:
     """Return the values of one predicate, its soft evidence, and the number of variables that could not be closed."""
     predicate = table.predicate
     shape = predicate.shape(theory.sizes)
@@ -137,9 +182,11 @@ def _values(theory: Theory, table: FactTable, closed: bool) -> tuple[np.ndarray,
     must_have_value = predicate.is_categorical and not predicate.may_be_none
     values = np.full(shape or 1, 0 if closed and not must_have_value else UNKNOWN, dtype=np.int8)
     is_soft = (given > 0) & (given < 1)
-    soft = None
+    soft = None if prior is None else np.full(shape or 1, math.log(prior) - math.log1p(-prior))
     for at in (places, places[::-1]) if predicate.symmetric else (places,):
         values[at] = np.where(np.isnan(given) | is_soft, UNKNOWN, np.nan_to_num(given)).astype(np.int8)
+        if soft is not None:
+            soft[tuple(place[~is_soft] for place in at)] = 0.0
         if is_soft.any():
             soft = np.zeros(shape or 1) if soft is None else soft
             p = given[is_soft]

@@ -18,7 +18,8 @@ import numpy as np
 from ..errors import CostError, LogicMPError, RuleError
 from ..facts.world import UNKNOWN, World
 from ..limits import MAX_GROUNDINGS
-from ..normalize.build import MAX_CUBES, counted_formulas
+from ..normalize.budget import Budget
+from ..normalize.build import counted_formulas
 from ..normalize.cubes import Cube, Differ, Literal, Range, Same
 from ..normalize.expand import Expander, variable_ranges
 from ..parse.syntax import Atom, Exists, Forall, Formula, Not, Variable, children, free_variables, with_children
@@ -88,8 +89,7 @@ class _Grounder:
 
     def _cubes(self, formula: Formula) -> list[Cube]:
         """Products that exclude each other, one of which is true where the formula is."""
-        expander = Expander(self.theory, self.rule, self.ranges, MAX_CUBES)
-        found = expander.expand(formula)
+        found = Expander(self.theory, self.ranges, Budget(self.rule)).expand(formula)
         assert all(sign == 1 for sign, _ in found), "without quantifiers the expansion adds, and never subtracts"
         return [cube for _, cube in found]
 

@@ -15,6 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..errors import CostError
+from ..ground.network import Network
 from ..parse.theory import Rule
 from .answers import formula_shape
 from .bp.method import BeliefPropagation
@@ -36,21 +37,22 @@ class Auto(MeanField):
     max_cells: int = MAX_CELLS
     max_messages: int = 300_000
 
-    def solve(self, problem: Problem) -> Solution:
+    def solve(self, problem: Problem, network: Network | None = None) -> Solution:
         if problem.semantics == "paper":
-            return self._mean_field(problem, "the paper's semantics has no ground network")
+            return self._mean_field(problem, "the paper's semantics has no ground network", None)
         try:
-            model = self._model(problem)
+            network = network or Exact().network(problem)
+            model = ExactModel(network, self.max_cells)
             # the other half of the time is for mean field
             exact = solve_exact(model, replace(problem, limits=problem.limits.part(0.5)))
         except CostError as error:
             place = f", in line {error.span.line}" if error.span is not None else ""
-            return self._mean_field(problem, error.message + place)
+            return self._mean_field(problem, error.message + place, network)
         formulas = [self._formula(problem, rule) for rule in problem.formulas]
         if not model.wide and not any(np.isnan(odds).any() for odds in formulas):
             exact.formulas = formulas
             return exact
-        rest, how = self._solve_rest(problem, model)
+        rest, how, why = self._solve_rest(problem, network)
         is_exact = model.is_exact()
         for name, odds in rest.log_odds.items():
             chosen = exact_atoms(problem.world.theory.predicate[name], model.network.variables[name], is_exact,
@@ -58,29 +60,30 @@ class Auto(MeanField):
             rest.log_odds[name] = np.where(chosen, exact.log_odds[name], odds)
         rest.formulas = [np.where(np.isnan(own), odds, own)
                          for own, odds in zip(formulas, rest.formulas, strict=True)]
-        rest.notes = [*self._notes(model, formulas, how), *rest.notes]
+        rest.notes = [*self._notes(model, formulas, how), *why, *rest.notes]
         rest.log_partition = exact.log_partition
         return rest
 
-    def _solve_rest(self, problem: Problem, model: ExactModel) -> tuple[Solution, str]:
-        """An approximation of all components, and its name; a trace is one of mean field."""
-        n_messages = len(model.network.var)
-        if self.trace or n_messages > self.max_messages:
-            return super().solve(problem), "mean field"
-        # the other half of the time is for mean field
-        found = BeliefPropagation().solve(replace(problem, limits=problem.limits.part(0.5)))
-        if found.status is Status.CONVERGED:
-            return found, "belief propagation"
-        return super().solve(problem), "mean field"
-
-    def _model(self, problem: Problem, *more: Rule) -> ExactModel:
-        return ExactModel(Exact().network(problem, *more), self.max_cells)
+    def _solve_rest(self, problem: Problem, network: Network) -> tuple[Solution, str, list[str]]:
+        """An approximation of all components, its name, and a note if it is not belief propagation."""
+        n_messages = len(network.var)
+        if self.trace:
+            why = "a trace is one of mean field"
+        elif n_messages > self.max_messages:
+            why = f"it would need {n_messages:,} messages (limit {self.max_messages:,})"
+        else:
+            # the other half of the time is for mean field
+            found = BeliefPropagation().solve(replace(problem, limits=problem.limits.part(0.5)))
+            if found.status is Status.CONVERGED:
+                return found, "belief propagation", []
+            why = next(note for note in found.notes if note.startswith("bp "))
+        return super().solve(problem, network), "mean field", [f"mean field instead of belief propagation: {why}"]
 
     def _formula(self, problem: Problem, rule: Rule) -> np.ndarray:
         """The log-odds of a formula, NaN where it connects components that are too wide together."""
         unknown = np.full(formula_shape(rule, problem.world), np.nan)
         try:
-            model = self._model(problem, rule)
+            model = ExactModel(Exact().network(problem, rule), self.max_cells)
         except CostError:
             return unknown
         is_exact = model.is_exact_weight()[model.network.offsets[-2] :].reshape(unknown.shape)
@@ -101,7 +104,7 @@ class Auto(MeanField):
                          "atoms")
         return notes
 
-    def _mean_field(self, problem: Problem, why: str) -> Solution:
-        solution = super().solve(problem)
+    def _mean_field(self, problem: Problem, why: str, network: Network | None) -> Solution:
+        solution = super().solve(problem, network)
         solution.notes.insert(0, f"mean field on all components: {why}")
         return solution

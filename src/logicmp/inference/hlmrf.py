@@ -123,6 +123,7 @@ class HingeLossMRF(Method):
     """
 
     name: ClassVar[str] = "hl-mrf"
+    is_logical: ClassVar[bool] = False
     squared: bool = True
     iterations: int = 20_000
     tolerance: float = 1e-6
@@ -164,8 +165,9 @@ class HingeLossMRF(Method):
                 if max(residuals) <= self.tolerance or not len(copies):
                     return truth, Status.CONVERGED, f"{self.name} converged after {done} rounds"
                 if limits.is_over():
-                    return truth, Status.TIME, (f"{self.name} was stopped after {limits.seconds} s and {done} rounds, "
-                                                f"the last change was {max(residuals):.2g}")
+                    return truth, Status.TIME if done else Status.NONE, (
+                        f"{self.name} was stopped after {limits.seconds} s and {done} rounds, the last change was "
+                        f"{max(residuals):.2g}")
             target = truth[loss.value] - dual
             excess = np.bincount(loss.owner, loss.coefficient * target, len(loss.bound)) - loss.bound
             step = _hinge_step(loss, excess.clip(0, None), norm, step_size)
@@ -183,8 +185,9 @@ class HingeLossMRF(Method):
                     changed = done
                     new = np.clip(step_size * (BALANCE if apart > force else 1 / BALANCE), *RANGE)
                     step_size, dual = new, dual * (step_size / new)
-        return truth, Status.ITERATIONS, (f"{self.name} did not converge in {self.iterations} rounds: the last change "
-                                          f"was {max(residuals):.2g}; raise iterations")
+        return truth, Status.ITERATIONS if self.iterations else Status.NONE, (
+            f"{self.name} did not converge in {self.iterations} rounds: the last change was {max(residuals):.2g}; "
+            "raise iterations")
 
 
 def _hinge_step(loss: HingeLoss, excess: np.ndarray, norm: np.ndarray, step_size: float) -> np.ndarray:

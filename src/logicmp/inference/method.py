@@ -39,6 +39,8 @@ class Status(StrEnum):
     ITERATIONS = "iterations"
     # the time limit is reached
     TIME = "time"
+    # stopped before the first step: the log-odds are those of the soft evidence alone, and `infer` rejects them
+    NONE = "none"
 
     __str__ = str.__str__
 
@@ -96,6 +98,8 @@ class Method(ABC):
     """A method of inference; its options are the fields of the class."""
 
     name: ClassVar[str]
+    # whether atoms are true or false in it, and not true to a degree
+    is_logical: ClassVar[bool] = True
 
     @abstractmethod
     def solve(self, problem: Problem) -> Solution:
@@ -125,7 +129,7 @@ class Method(ABC):
 _KINDS: Mapping[str, Any] = {"int": int, "float": (int, float), "bool": bool, "str": str}
 _WORDS = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "a word"}
 # the ranges of options, whichever method has them
-_RANGES: Mapping[str, tuple[str, Callable[[float], bool]]] = {
+_RANGES: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(("iterations", "tolerance", "burn_in", "error", "max_search_flips", "max_cells", "max_messages"),
                     ("at least 0", lambda x: x >= 0)),
     **dict.fromkeys(("restarts", "chains", "samples", "max_flips", "max_states"),
@@ -133,4 +137,5 @@ _RANGES: Mapping[str, tuple[str, Callable[[float], bool]]] = {
     "damping": ("at least 0 and below 1", lambda x: 0 <= x < 1),
     "noise": ("between 0 and 1", lambda x: 0 <= x <= 1),
     "step_size": ("above 0", lambda x: x > 0),
+    "correction": ("tap or none", lambda x: x in ("tap", "none")),
 }

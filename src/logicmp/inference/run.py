@@ -13,17 +13,19 @@ from collections.abc import Collection, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-from ..errors import LogicMPError, closest
+from ..arguments import Count, NotNegative, checked
+from ..errors import CostError, LogicMPError, closest
 from ..facts.columns import Evidence
 from ..facts.db import parse_facts
 from ..facts.world import World, build_world
+from ..ground.exclusive import merge_exclusive
 from ..limits import MAX_GROUNDINGS, Limits, Progress, silent
 from ..normalize.build import SEMANTICS
 from ..parse.load import parse_theory
 from ..parse.query import Query, parse_queries
 from ..parse.theory import Theory
 from .answers import Marginals, answer
-from .method import Method, Problem
+from .method import Method, Problem, Status
 
 # dotted paths, so that only the method that runs is imported
 METHODS: Mapping[str, str] = {
@@ -43,11 +45,12 @@ def method_class(name: str) -> type[Method]:
     return method
 
 
+@checked
 def infer(theory: Theory | str, evidence: Evidence | str | None = None, query: str | Sequence[str] | None = None,
           method: str | Method = "auto", *, semantics: str = "exact", world: str = "alchemy",
-          closed: Collection[str] = (), opened: Collection[str] = (), seed: int = 0, progress: Progress = silent,
-          max_seconds: float | None = None, max_groundings: int = MAX_GROUNDINGS, limits: Limits | None = None,
-          **options: Any) -> Marginals:
+          closed: Collection[str] = (), opened: Collection[str] = (), prior: Mapping[str, float] | None = None,
+          seed: Count = 0, progress: Progress = silent, max_seconds: NotNegative | None = None,
+          max_groundings: Count = MAX_GROUNDINGS, limits: Limits | None = None, **options: Any) -> Marginals:
     """Answer queries: the probability of every atom and formula they match.
 
     >>> found = infer("2 Smokes(x) => Cancer(x)", "Smokes(Anna)", "Cancer")
@@ -64,10 +67,13 @@ def infer(theory: Theory | str, evidence: Evidence | str | None = None, query: s
             clauses of its formula); mean field also has "paper".
         world: which atoms without a fact are false, "alchemy", "open" or "closed"; see `build_world`.
         closed, opened: predicates that are closed or open whatever `world` is.
+        prior: by open predicate, the probability of an atom without a fact if no rule mentions it, instead of 0.5.
         seed: for methods that draw random numbers.
         progress: called with a task, how much of it is done, and how much there is to do.
-        max_seconds: time limit for the whole call; methods return their best answers so far, with status "time".
-        max_groundings: how many groundings the evidence may leave open, for methods that need a ground network.
+        max_seconds: time limit for the whole call; methods return their best answers so far, with status "time", or
+            raise a CostError if they have not made a step.
+        max_groundings: how many groundings the evidence may leave open, for methods that need a ground network; mean
+            field needs it for its correction only.
         limits: both limits as one value whose clock already runs, instead of the two above.
         options: of the method, which are the fields of its class.
     """
@@ -87,14 +93,20 @@ def infer(theory: Theory | str, evidence: Evidence | str | None = None, query: s
     elif evidence.theory.rules != theory.rules:
         raise LogicMPError("the evidence was read for another theory", "read it with load_facts(path, theory)")
     queries = _queries(query, evidence.theory)
-    known = build_world(evidence, {name for q in queries for name in q.predicates}, world, closed, opened)
+    known = build_world(evidence, {name for q in queries for name in q.predicates}, world, closed, opened, prior)
+    if solver.is_logical and semantics != "paper" and any(rule.is_hard for rule in known.theory.rules):
+        known = merge_exclusive(known)
     if query is None:
         queries = _queries([name for name, why in known.closed.items() if not why], evidence.theory)
     if not queries:
         raise _nothing_to_answer(known, is_empty=query is not None)
     formulas = {str(rule.formula): rule for rule in (q.as_rule() for q in queries if not q.is_atom)}
-    problem = Problem(known, tuple(formulas.values()), semantics, seed, progress, limits)
+    problem = Problem(known, tuple(formulas.values()), semantics, int(seed), progress, limits)
     solution = solver.solve(problem)
+    if solution.status is Status.NONE:
+        raise CostError(f"method {solver.name!r} stopped before its first step, so the rules had no effect", None,
+                        f"raise the time limit of {limits.seconds:g} s (max_seconds), or use a faster method"
+                        if limits.seconds is not None and limits.is_over() else "set iterations to at least 1")
     return Marginals([answer(q, solution, problem) for q in queries], solution, known, solver.name, semantics)
 
 

@@ -114,7 +114,8 @@ class Discriminative(Objective):
     .. math:: -\log P(y \mid x) \approx \max_q \mathrm{ELBO}(q) - \mathrm{score}(y, x)
 
     One approximation: q is a product of marginals, so the bound is below log Z and expected counts are those
-    of independent atoms. q is the better of two fixed points, one found from undecided marginals and one from the data:
+    of independent atoms. q is the better of two fixed points, one found from undecided marginals (or from where a
+    schedule leads from them) and one from the data:
     without the second, the weight of a rule whose atoms agree could grow without bound while mean field stays at the
     saddle point between the modes. At a fixed point the slope of the bound in q is zero, so the gradient treats q
     as constant: expected minus observed counts.
@@ -124,8 +125,9 @@ class Discriminative(Objective):
     prior_std = 2.0
     needs_query = True
 
-    def __init__(self, world: World, query: Collection[str], semantics: str):
+    def __init__(self, world: World, query: Collection[str], semantics: str, schedule: Schedule | None = None):
         super().__init__(world, query, semantics)
+        self.schedule = schedule
         # [2, ...]: one start from undecided marginals, one from the data
         self.starts = {name: torch.cat([torch.zeros_like(x), x]) for name, x in self.data.items()}
         self.twice = self._without_potentials(self.starts)
@@ -140,6 +142,9 @@ class Discriminative(Objective):
     def _fixed_points(self, run: Run) -> Tensors:
         """Logits at two mean-field fixed points; damping rises whenever a step reverses the one before it."""
         logits, damping = self.starts, 0.5
+        if self.schedule is not None:
+            found = run.iterate(self.schedule, start=logits)
+            logits = {name: torch.cat([found[name][:1], x[1:]]) for name, x in logits.items()}
         q = run.marginals(logits)
         step = {name: torch.zeros_like(x) for name, x in q.items()}
         for _ in range(MAX_UPDATES):

@@ -14,7 +14,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from ..arguments import AtLeastOne, Count, NotNegative, Positive, checked
 from ..errors import LogicMPError, closest
+from ..execute.schedule import Schedule, make_schedule
 from ..parse.load import parse_theory
 from ..parse.theory import Theory
 from .checkpoint import TrainingState, fingerprint, load_checkpoint, save_checkpoint
@@ -25,10 +27,12 @@ from .objectives import METHODS, Objective
 from .parameters import Parameters, choose_rules
 
 
+@checked
 def learn(theory: Theory | str, databases: Sequence[Source], method: str = "pseudo-likelihood",
-          query: Collection[str] = (), *, semantics: str = "exact", prior_std: float | None = None,
-          relearn: str | Collection[int] = (), held_out: Sequence[Source] = (), patience: int = 5,
-          max_iterations: int = 500, tolerance: float = 1e-4, checkpoint: str | Path | None = None,
+          query: Collection[str] = (), *, semantics: str = "exact", prior_std: Positive | None = None,
+          relearn: str | Collection[int] = (), held_out: Sequence[Source] = (), patience: AtLeastOne = 5,
+          max_iterations: Count = 500, tolerance: NotNegative = 1e-4, schedule: str | Schedule | None = None,
+          checkpoint: str | Path | None = None,
           on_iteration: Callable[[LearningProgress], None] | None = None) -> Learned:
     """Learn the missing weights of a theory from databases in which every atom without a fact is false.
 
@@ -54,6 +58,8 @@ def learn(theory: Theory | str, databases: Sequence[Source], method: str = "pseu
         patience: stop after this many iterations without a smaller held-out loss, at least 1.
         max_iterations: iterations of L-BFGS, at least 0.
         tolerance: stop when no expected count differs from the observed one by more, prior included; at least 0.
+        schedule: for "discriminative", a schedule of the layer that finds the start of one of its two fixed points;
+            default: undecided marginals.
         checkpoint: file that is written after every iteration; if it exists, the run resumes from it.
         on_iteration: called with a `LearningProgress` after every iteration.
 
@@ -66,17 +72,14 @@ def learn(theory: Theory | str, databases: Sequence[Source], method: str = "pseu
     """
     theory = parse_theory(theory) if isinstance(theory, str) else theory
     chosen = _objective(method, semantics, query, theory, databases)
+    if schedule is not None and method != "discriminative":
+        raise LogicMPError(f"method {method!r} runs no mean field, so it has no schedule", "leave schedule out")
+    options = {} if schedule is None else {"schedule": make_schedule(schedule)}
     prior_std = chosen.prior_std if prior_std is None else prior_std
-    if not prior_std > 0:
-        raise LogicMPError(f"prior_std must be above 0, got {prior_std}")
-    for name, value, least in (("patience", patience, 1), ("max_iterations", max_iterations, 0),
-                               ("tolerance", tolerance, 0)):
-        if not value >= least:
-            raise LogicMPError(f"{name} must be at least {least}, got {value}")
     learned = choose_rules(theory, relearn)
     shared, read = read_databases(theory, [*databases, *held_out])
     parameters = Parameters(shared, learned)
-    objectives = [chosen(database.world, query, semantics) for database in read]
+    objectives = [chosen(database.world, query, semantics, **options) for database in read]
     training, testing = objectives[: len(databases)], objectives[len(databases) :]
 
     def training_loss(vector: Tensor) -> Tensor:
@@ -84,7 +87,7 @@ def learn(theory: Theory | str, databases: Sequence[Source], method: str = "pseu
 
     belongs_to = {"rules": str(shared), "databases": fingerprint(read), "method": method, "query": sorted(query),
                   "semantics": semantics, "prior_std": prior_std, "relearn": list(learned),
-                  "held_out": len(testing)}
+                  "held_out": len(testing), **({} if schedule is None else {"schedule": str(make_schedule(schedule))})}
     path = None if checkpoint is None else Path(checkpoint)
     if path is not None and path.exists():
         state = load_checkpoint(path, belongs_to)

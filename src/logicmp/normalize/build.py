@@ -12,20 +12,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from ..arguments import AtLeastOne, Count, checked
 from ..errors import CostError, LogicMPError
 from ..parse.syntax import And, Constant, Exists, Formula, Not, Or, children, free_variables
 from ..parse.theory import Rule, Theory
+from .budget import MAX_CUBES, Budget
 from .clauses import is_clause, to_clauses
 from .cubes import Cube, NormalForm, NormalRule, Range, Signed, Var, collect
 from .expand import Expander, multiply, rename_apart, variable_ranges, write_out
 from .meet import MeetError, Resolver
 
 SEMANTICS = ("exact", "paper", "alchemy")
-MAX_CUBES = 512
 
 
-def normalize_theory(theory: Theory, semantics: str = "exact", sizes: Mapping[str, int] | None = None,
-                     max_cubes: int = MAX_CUBES) -> NormalForm:
+@checked
+def normalize_theory(theory: Theory, semantics: str = "exact", sizes: Mapping[str, Count] | None = None,
+                     max_cubes: AtLeastOne = MAX_CUBES) -> NormalForm:
     """Return every rule as signed cubes whose sum is its expected number of violations.
 
     >>> from logicmp import parse_theory
@@ -85,8 +87,11 @@ class _Normalizer:
 
     def rule(self, rule: Rule) -> NormalRule:
         parts = counted_formulas(rule, self.semantics, self.max_cubes)
+        # shared by its clauses, and by all tries to write its quantifiers out
+        self.budget = Budget(rule, self.max_cubes)
         one = self._paper if self.semantics == "paper" and not _is_whole(rule, self.semantics) else self._exact
         terms = collect(term for formula, _, _ in parts for term in one(rule, formula))
+        self.budget.check(len(terms))
         n_clauses = round(1 / parts[0][1]) if parts else 1
         return NormalRule(rule, terms, n_clauses, tuple(free for _, _, free in parts))
 
@@ -97,8 +102,7 @@ class _Normalizer:
         theory = self.theory
         while True:
             ranges = {**variable_ranges(formula), **{v.name: v for v in free}}
-            expander = Expander(theory, rule, ranges, self.max_cubes)
-            resolver = Resolver(theory, rule, self.max_cubes)
+            expander, resolver = Expander(theory, ranges, self.budget), Resolver(theory, self.budget)
             try:
                 return collect(
                     (coefficient * c, settled) for coefficient, cube in self._violations(expander, formula)
@@ -108,10 +112,13 @@ class _Normalizer:
 
     def _violations(self, expander: Expander, formula: Formula) -> list[Signed]:
         """Expand not-f, or 1 - f if that has fewer products."""
+        steps = self.budget.steps
         try:
             violated = expander.expand(Not(formula))
         except CostError:
             violated = None
+            # half of them again, so that all tries together are limited
+            self.budget.steps = steps // 2
         if violated is not None and len(violated) < 2:
             return violated
         try:
@@ -144,22 +151,24 @@ class _Normalizer:
     def _paper(self, rule: Rule, clause: Formula) -> tuple[Signed, ...]:
         """One product over the literals of a clause, even where two of them are one atom (Eq. 4)."""
         weight_at = tuple(Var(name) for name in rule.per_constant)
-        terms: list[Signed] = [(1, Cube(_free(rule, clause), ()))]
+        free = _free(rule, clause)
+        terms: list[Signed] = [(1, Cube(free, ()))]
         for part in children(clause):
-            terms = multiply(terms, self._false(rule, part, clause))
-        resolver = Resolver(self.theory, rule, self.max_cubes)
+            terms = multiply(terms, self._false(rule, part, free))
+            self.budget.check(len(terms))
+        resolver = Resolver(self.theory, self.budget)
         equated = ((c, resolver.eliminate_equalities(replace(cube, weight_at=weight_at))) for c, cube in terms)
         return tuple((c, cube) for c, cube in equated if cube is not None)
 
-    def _false(self, rule: Rule, part: Formula, clause: Formula) -> list[Signed]:
+    def _false(self, rule: Rule, part: Formula, free: tuple[Range, ...]) -> list[Signed]:
         """The probability that a literal or quantified part of a clause is false; atoms meet only inside the part."""
         theory = self.theory
         while True:
-            ranges = {**variable_ranges(part), **{v.name: v for v in _free(rule, clause)}}
-            cubes = Expander(theory, rule, ranges, self.max_cubes).expand(Not(part))
+            ranges = {**variable_ranges(part), **{v.name: v for v in free}}
+            cubes = Expander(theory, ranges, self.budget).expand(Not(part))
             if not isinstance(part, (Exists, And, Or)):
                 return cubes
-            resolver = Resolver(theory, rule, self.max_cubes)
+            resolver = Resolver(theory, self.budget)
             try:
                 return [(c * k, settled) for c, cube in cubes for k, settled in resolver.settle(cube)]
             except MeetError as error:

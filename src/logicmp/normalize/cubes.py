@@ -253,9 +253,9 @@ def canonical(cube: Cube, outer: Mapping[str, str] | None = None) -> str:
     outer = outer or {}
     own = {v.name for v in cube.variables}
     groups: dict[str, list[Factor]] = {}
+    unnamed = {**outer, **dict.fromkeys(own, "?")}
     for factor in cube.factors:
-        shape = _show(factor, {**outer, **dict.fromkeys(own, "?")})
-        groups.setdefault(shape, []).append(factor)
+        groups.setdefault(_show(factor, unnamed), []).append(factor)
     shapes = sorted(groups)
     n_orders = 1
     for shape in shapes:

@@ -35,9 +35,9 @@ from ..parse.syntax import (
     with_children,
 )
 from ..parse.syntax import Term as SyntaxTerm
-from ..parse.theory import Rule, Theory
+from ..parse.theory import Theory
+from .budget import Budget
 from .cubes import Const, Cube, Differ, Factor, Literal, Product, Range, Same, Signed, Term, Var
-from .meet import too_many
 
 Truth = Formula | bool
 
@@ -63,28 +63,48 @@ class Expander:
     """Expand the formulas of one rule."""
 
     theory: Theory
-    rule: Rule
     # every variable of the rule, bound ones renamed apart
     ranges: Mapping[str, Range]
-    max_cubes: int
+    budget: Budget
 
-    def expand(self, formula: Truth, budget: list[int] | None = None) -> list[Signed]:
+    def expand(self, formula: Truth) -> list[Signed]:
         """Return signed cubes that add up to the probability that the formula is true, for fixed free variables."""
-        budget = [64 * self.max_cubes] if budget is None else budget
-        formula = self.simplify(formula)
-        if isinstance(formula, bool):
-            return [(1, Cube((), ()))] if formula else []
-        budget[0] -= 1
-        if budget[0] < 0:
-            raise too_many(self.rule, 64 * self.max_cubes, self.max_cubes)
-        unit = self._choose(formula)
-        if isinstance(unit, (Exists, Forall)):
-            return self._split_quantifier(formula, unit, budget)
         found: list[Signed] = []
-        for factor_sum, rest in self._branches(formula, unit):
-            found += multiply(factor_sum, self.expand(rest, budget))
-            if len(found) > self.max_cubes:
-                raise too_many(self.rule, len(found), self.max_cubes)
+        # products of the atoms decided so far, each with what is left of the formula; a list and not a recursion,
+        # because a formula may have more atoms than Python has stack frames
+        todo: list[tuple[Signed, Truth]] = [((1, Cube((), ())), self.simplify(formula))]
+        while todo:
+            decided, rest = todo.pop()
+            self.budget.spend(1)
+            if rest is False:
+                continue
+            if rest is True or (product := self._product(rest)) is not None:
+                found += [decided] if rest is True else multiply([decided], product)
+                self.budget.check(len(found))
+                continue
+            assert not isinstance(rest, bool)
+            branches = [(term, left) for terms, left in self._branches(rest, self._choose(rest)) for term in terms]
+            todo += [(multiply([decided], [term])[0], left) for term, left in reversed(branches)]
+        return found
+
+    def _product(self, formula: Truth) -> list[Signed] | None:
+        """A literal, or a conjunction of literals, as at most one cube; None for any other formula."""
+        literals: tuple[Truth, ...] = formula.parts if isinstance(formula, And) else (formula,)
+        if isinstance(formula, Not) and isinstance(formula.body, Or):
+            literals = tuple(map(simplify_not, formula.body.parts))
+        groups: dict[object, list[Formula]] = {}
+        for literal in literals:
+            leaf = literal.body if isinstance(literal, Not) else literal
+            if not isinstance(leaf, (Atom, Equal)):
+                return None
+            groups.setdefault(self._group(leaf), []).append(literal)
+        found: list[Signed] = [(1, Cube((), ()))]
+        # the most frequent atom first, as in `_choose`
+        for group in sorted(groups.values(), key=len, reverse=True):
+            both = group[0] if len(group) == 1 else And(tuple(group))
+            leaf = group[0].body if isinstance(group[0], Not) else group[0]
+            found = [term for terms, left in self._branches(both, leaf) if left is True
+                     for term in multiply(found, terms)]
         return found
 
     def _choose(self, formula: Formula) -> Formula:
@@ -92,8 +112,9 @@ class Expander:
         candidates = list(_unbound(formula, frozenset()))
         leaves = [c for c in candidates if isinstance(c, (Atom, Equal))]
         if leaves:
-            counts = Counter(self._group(leaf) for leaf in leaves)
-            return max(leaves, key=lambda leaf: counts[self._group(leaf)])
+            groups = [self._group(leaf) for leaf in leaves]
+            (most, _), = Counter(groups).most_common(1)
+            return leaves[groups.index(most)]
         # the innermost first: it may be below another quantifier without depending on it
         return min(candidates, key=_size)
 
@@ -103,7 +124,10 @@ class Expander:
         return (leaf.predicate, leaf.args) if isinstance(leaf, Atom) else leaf
 
     def _branches(self, formula: Formula, leaf: Formula) -> Iterator[tuple[list[Signed], Truth]]:
-        """Yield each value of an atom, with the formula simplified for that value."""
+        """Yield each value of an atom or a quantified part, with the formula simplified for that value."""
+        if isinstance(leaf, (Exists, Forall)):
+            yield from self._quantified_branches(formula, leaf)
+            return
         if isinstance(leaf, Equal):
             left, right = self._term(leaf.left), self._term(leaf.right)
             yield [(1, Cube((), (Same(left, right).in_order(),)))], self._assign(formula, {leaf: True})
@@ -154,6 +178,7 @@ class Expander:
         if isinstance(formula, (Atom, Equal)):
             return self._leaf(formula)
         parts = [self._assign(child, values) for child in children(formula)]
+        self.budget.steps -= (1 + len(parts)) // 2
         if isinstance(formula, Not):
             return simplify_not(parts[0])
         if isinstance(formula, (And, Or)):
@@ -173,32 +198,29 @@ class Expander:
         # offsets can make the range empty, so keep a quantifier over it and multiply over it as usual
         return replace(formula, body=And(()) if body is True else Or(()) if body is False else body)
 
-    def _split_quantifier(self, formula: Formula, unit: Exists | Forall, budget: list[int]) -> list[Signed]:
+    def _quantified_branches(self, formula: Formula, unit: Exists | Forall) -> Iterator[tuple[list[Signed], Truth]]:
         """Both values of a quantified part: P(true) f1 + P(false) f0."""
         # FORALL y p is false where EXIST y !p is true
         is_forall = isinstance(unit, Forall)
-        body = Not(unit.body) if is_forall else unit.body
-        if_exists, if_none = (self.expand(self._assign(formula, {unit: value != is_forall}), budget)
-                              for value in (True, False))
-        exists, none = self.quantified(unit.variables[0].name, body, budget)
-        return multiply(exists, if_exists) + multiply(none, if_none)
+        exists, none = self.quantified(unit.variables[0].name, Not(unit.body) if is_forall else unit.body)
+        yield exists, self._assign(formula, {unit: not is_forall})
+        yield none, self._assign(formula, {unit: is_forall})
 
-    def quantified(self, name: str, body: Formula,
-                   budget: list[int] | None = None) -> tuple[list[Signed], list[Signed]]:
+    def quantified(self, name: str, body: Formula) -> tuple[list[Signed], list[Signed]]:
         """Return the probability that the body is true for some value of a variable, and that it is true for none."""
         one: Signed = (1, Cube((), ()))
-        exclusive = self._exclusive(self.ranges[name], body, budget)
+        exclusive = self._exclusive(self.ranges[name], body)
         if exclusive is not None:
             return exclusive, [one, *((-c, cube) for c, cube in exclusive)]
-        product = Product(self.ranges[name], tuple(self.expand(Not(body), budget)))
+        product = Product(self.ranges[name], tuple(self.expand(Not(body))))
         return [one, (-1, Cube((), (product,)))], [(1, Cube((), (product,)))]
 
-    def _exclusive(self, over: Range, body: Formula, budget: list[int] | None) -> list[Signed] | None:
+    def _exclusive(self, over: Range, body: Formula) -> list[Signed] | None:
         """Return the sum over a variable's values, if a functional argument makes the body true for at most one."""
         if not any(isinstance(leaf, Atom) and self.theory.predicate[leaf.predicate].functional
                    for leaf in _leaves(body)):
             return None
-        cubes = self.expand(body, budget)
+        cubes = self.expand(body)
         # all cubes must name the value with the same function
         named = [{key for factor in cube.factors for key in self._names_value(factor, over.name)} for _, cube in cubes]
         if not named or not set.intersection(*named):

@@ -16,10 +16,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from ..errors import CostError
-from ..parse.theory import Predicate, Rule, Theory
+from ..parse.theory import Predicate, Theory
+from .budget import Budget
 from .cubes import Const, Cube, Differ, Factor, Literal, Product, Range, Same, Signed, Term, Var, collect, substitute
 from .cubes import substitute_term as at
+
+# the steps of one rewrite besides those for its literals and pairs
+PER_REWRITE = 80
 
 
 class MeetError(Exception):
@@ -131,13 +134,10 @@ Pair = tuple[int, int, bool]
 class Resolver:
     """Rewrite the cubes of one rule until their literals can be multiplied as if they were independent."""
 
-    def __init__(self, theory: Theory, rule: Rule, max_cubes: int):
+    def __init__(self, theory: Theory, budget: Budget):
         self.theory = theory
-        self.rule = rule
-        self.max_cubes = max_cubes
         self.known = theory.sizes
-        # remaining rewrites for the whole rule, nested products included
-        self.budget = 20 * max_cubes
+        self.budget = budget
 
     def settle(self, cube: Cube, outside: tuple[Literal, ...] = ()) -> tuple[Signed, ...]:
         """Return signed cubes with the same sum, whose literals can be multiplied as if they were independent.
@@ -152,27 +152,46 @@ class Resolver:
         others = tuple(f for f in equated.factors if not isinstance(f, Literal))
         self._check_products([f for f in others if isinstance(f, Product)])
         slots = tuple(enumerate([*literals, *outside]))
-        pairs = tuple(
-            (i, j, swapped) for i, one in slots[: len(literals)] for j, other in slots[i + 1 :]
-            if one.predicate == other.predicate
-            for swapped in ((False, True) if self._predicate(one).symmetric else (False,)))
         own = len(literals)
+        pairs = self._pairs(slots, own)
         return collect((coefficient, self._settle_products(self._in_order(work.cube(own)), outside))
                        for coefficient, work in self._treat(_Work(slots, replace(equated, factors=others)), pairs, own))
 
+    def _pairs(self, slots: tuple[tuple[int, Literal], ...], own: int) -> tuple[Pair, ...]:
+        """The literals to check for meetings: of one predicate, and with the same constants where all have constants."""
+        groups: dict[object, list[int]] = {}
+        for slot, literal in slots:
+            groups.setdefault(literal.predicate, []).append(slot)
+        found: list[Pair] = []
+        for members in groups.values():
+            predicate, args = self._predicate(slots[members[0]][1]), [slots[slot][1].args for slot in members]
+            fixed = [k for k in range(len(args[0])) if not predicate.symmetric and k not in predicate.functional
+                     and all(isinstance(row[k], Const) for row in args)]
+            alike: dict[object, list[int]] = {}
+            for slot, row in zip(members, args, strict=True):
+                alike.setdefault(tuple(row[k] for k in fixed), []).append(slot)
+            for places in alike.values():
+                self.budget.spend(len(places) ** 2 // 16)
+                found += ((i, j, swapped) for k, i in enumerate(places) if i < own for j in places[k + 1 :]
+                          for swapped in ((False, True) if predicate.symmetric else (False,)))
+        return tuple(sorted(found))
+
     def eliminate_equalities(self, cube: Cube) -> Cube | None:
         """Substitute x for y for each factor `[x=y]` if one of them is summed over; None if they never are equal."""
-        for factor in cube.factors:
-            if not isinstance(factor, Same):
-                continue
-            names = {v.name for v in cube.variables}
-            meeting = unify([(factor.left, factor.right)], names.__contains__)
+        todo = [factor for factor in cube.factors if isinstance(factor, Same)]
+        while todo:
+            factor = todo.pop(0)
+            meeting = unify([(factor.left, factor.right)], {v.name for v in cube.variables}.__contains__)
             if meeting is None:
                 return None
             if not meeting.equal:
-                rest = tuple(f for f in cube.factors if f is not factor)
-                applied = apply(replace(cube, factors=rest), meeting, self.known)
-                return None if applied is None else self.eliminate_equalities(applied)
+                rest = list(cube.factors)
+                rest.remove(factor)
+                applied = apply(replace(cube, factors=tuple(rest)), meeting, self.known)
+                if applied is None:
+                    return None
+                cube = applied
+                todo = [factor for factor in cube.factors if isinstance(factor, Same)]
         return cube
 
     def _in_order(self, cube: Cube) -> Cube:
@@ -213,14 +232,12 @@ class Resolver:
             if not pairs:
                 done.append((coefficient, work))
                 continue
+            self.budget.spend(PER_REWRITE + len(work.slots) + len(work.base.factors) + len(pairs) // 8)
             for sign, state, rest in self._treat_first(work, pairs, own):
                 key = (state, rest)
                 open_states[key] = open_states.get(key, 0) + sign * coefficient
                 if open_states[key] == 0:
                     del open_states[key]
-            self.budget -= 1
-            if self.budget < 0:
-                raise too_many(self.rule, len(open_states) + len(done), self.max_cubes)
         return done
 
     def _treat_first(self, work: _Work, pairs: tuple[Pair, ...],
@@ -369,8 +386,3 @@ def _literals(product: Product) -> Iterator[tuple[Literal, frozenset[str]]]:
             elif isinstance(factor, Product):
                 for literal, deeper in _literals(factor):
                     yield literal, bound | deeper
-
-
-def too_many(rule: Rule, n_cubes: int, limit: int) -> CostError:
-    return CostError(f"this rule needs more than {limit} products ({n_cubes} so far)", rule.span,
-                     "split it into smaller rules, or raise max_cubes")

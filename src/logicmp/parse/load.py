@@ -12,6 +12,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..arguments import checked
 from ..errors import LogicMPError, RuleError, Source
 from ..files import read_source, read_stdin
 from .reader import read_statements
@@ -22,6 +23,7 @@ from .tokens import Include, Statement
 GRAMMARS = ("auto", "standard", "prac")
 
 
+@checked
 def parse_theory(text: str, name: str = "<text>", grammar: str = "auto") -> Theory:
     """Parse and check a theory given as text.
 
@@ -45,6 +47,7 @@ def _check_grammar(grammar: str) -> None:
         raise LogicMPError(f"unknown grammar {grammar!r}", f"available grammars: {', '.join(GRAMMARS)}")
 
 
+@checked
 def load_theory(paths: str | Path | Sequence[str | Path], grammar: str = "auto") -> Theory:
     """Read a theory from a file, from `-` (standard input), from a folder of ExpressGNN, or from several of them.
 
@@ -54,6 +57,8 @@ def load_theory(paths: str | Path | Sequence[str | Path], grammar: str = "auto")
     """
     _check_grammar(grammar)
     paths = [paths] if isinstance(paths, (str, Path)) else paths
+    if not paths:
+        raise LogicMPError("paths is empty", "give at least one file")
     return resolve([statement for path in paths for statement in _statements(path, grammar)])
 
 
@@ -75,6 +80,9 @@ def _expand(source: Source, folder: Path, grammar: str, open_files: tuple[Path, 
             statements.append(statement)
             continue
         path = folder / statement.path
+        if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+            # reading a device or a pipe may never end
+            raise RuleError(f"cannot include {str(path)!r}: it is not a regular file", statement.span)
         included = read_source(path, statement.span)
         resolved = path.resolve()
         if resolved in open_files:

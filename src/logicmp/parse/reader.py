@@ -33,9 +33,10 @@ def _compiled(pattern: str, spaces: str = t.SPACES_AND_NEWLINES) -> re.Pattern[s
 
 # Phrases of tokens. The last group that matches names the phrase. Newlines before a phrase are skipped where no
 # statement can end.
-_TERM = f"{t.QUESTIONED}|{t.INT}|{t.NUMBER}|{t.STRING}"
-_SIDE = rf"(?P<name>{t.NAME})(?P<applied>{t.SPACES}(?:\*{t.SPACES_AND_NEWLINES})?\()?|(?P<term>{_TERM})"
+_TERM = f"{t.DOTTED}|{t.QUESTIONED}|{t.INT}|{t.NUMBER}|{t.STRING}"
+_SIDE = rf"(?P<term>{_TERM})|(?P<name>{t.NAME})(?P<applied>{t.SPACES}(?:\*{t.SPACES_AND_NEWLINES})?\()?"
 _start = _compiled("")
+_annotation = re.compile(t.ANNOTATION)
 _weight = re.compile(t.WEIGHT)
 _include = re.compile(t.INCLUDE)
 _directive = re.compile(t.DIRECTIVE)
@@ -48,10 +49,10 @@ _operator = _compiled("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in t.O
                       + rf"|(?P<close>[)\]])|(?P<end>(?:(?P<stop>\.){t.SPACES})?\n)|(?P<dot>\.)", t.SPACES)
 _end_of_line = _compiled(r"\n", t.SPACES)
 # every part is optional, so that the match ends where an argument goes wrong
-_argument = _compiled(rf"(\+)?{t.SPACES}(?:({t.NAME}|{_TERM}){t.SPACES}"
+_argument = _compiled(rf"(\+)?{t.SPACES}(?:({_TERM}|{t.NAME}){t.SPACES}"
                       rf"(?:({t.NOT}|\?)|([-+]){t.SPACES}({t.INT})?)?{t.SPACES}([,)])?)?")
 _variable = _compiled(rf"({t.NAME}|{t.QUESTIONED})(?:{t.SPACES_AND_NEWLINES}(,))?")
-_item = _compiled(rf"(\.\.\.|{t.INT}|{t.NUMBER}|{t.LABEL}|{t.STRING})(?:{t.SPACES_AND_NEWLINES},)?")
+_item = _compiled(rf"(\.\.\.|{t.DOTTED}|{t.INT}|{t.NUMBER}|{t.LABEL}|{t.STRING})(?:{t.SPACES_AND_NEWLINES},)?")
 _opening, _closing, _opening_set, _closing_set = map(_compiled, (r"\(", r"\)", r"\{", r"\}"))
 
 # the tokens that errors list as expected
@@ -111,20 +112,22 @@ class _Reader:
         found = _include.match(self.text, self.at)
         if found is None:
             other = self.expect(_directive)
-            raise RuleError(f"the directive {other[1]} is not supported", self.span(*other.span()),
-                            'supported: #include "file"')
+            raise t.unknown_directive(other[1], self.span(*other.span()))
         self.at = found.end()
         self.expect(_end_of_line, ["the end of the line"])
         return Include(found[1][1:-1], self.span(*found.span()))
 
     def statement(self, start: int) -> Statement:
+        annotation = _annotation.match(self.text, start) if self.text[start] in "@[" else None
+        if annotation is not None:
+            self.at = start = annotation.end()
         weight = _weight.match(self.text, start)
         value, weight_span = None, None
         if weight is not None:
             self.at = weight.end()
             weight_span = self.span(start, self.at)
             value = t.evaluate_weight(weight[0], weight_span)
-        elif (marked := _declaration.match(self.text, start)) is not None:
+        elif annotation is None and (marked := _declaration.match(self.text, start)) is not None:
             return self.declaration(marked)
         formula = self.formula(1, 0)
         if self.kind == "dot":
@@ -347,7 +350,10 @@ class _Reader:
         span = Span(self.source, start, end)
         if name[0] == "?":
             return Variable(name[1:], "", offset, per_constant, span)
-        if not self.prac and not name[0].isupper() and _is_name(name):
+        is_lower = not self.prac and not name[0].isupper()
+        if is_lower and "." in name and _is_name(name[0]):
+            raise t.UnexpectedError("a variable has no dots", span, f'put a constant in quotes: "{name}"')
+        if is_lower and _is_name(name):
             return Variable(name, "", offset, per_constant, span)
         if offset or per_constant:
             raise t.UnexpectedError(f"{name} is a constant: only a variable can have an offset or '+'", span,
@@ -393,7 +399,7 @@ class _Reader:
 
 
 def _is_name(token: str) -> bool:
-    return not (token[0] in '-."?' or token[0].isdecimal())
+    return not (token[0] in '-"?' or token[0].isdecimal() or "." in token)
 
 
 def _too_deep(span: Span) -> RuleError:

@@ -59,8 +59,12 @@ INT = r"-?\d+(?![\w.])"
 NUMBER = r"-?(?:\d+\.\d+|\.\d+|\d+)(?:[eE][-+]?\d+)?(?![\w])"
 # a name may contain a hyphen before a letter (B-PER); before a digit only in upper case, so that i-1 is an offset
 NAME = r"(?:[A-Z][\w']*(?:-[\w']+)*|[^\W\d][\w']*(?:-[^\W\d][\w']*)*)"
+# a constant with dots inside, as in pracmln: cup.n.01, FLAKES_00.000_; not a number
+DOTTED = r"(?!\d+\.\d+(?:[eE][-+]?\d+)?(?![\w'.]))\w[\w']*(?:\.[\w']+)+"
 # a set has no offsets
 LABEL = r"[^\W\d][\w']*(?:-[\w']+)*"
+# Tuffy's name of a rule, and its mark of a weight that is not learned
+ANNOTATION = rf'(?:\[\+?Label\+?\][ \t]*"[^"\n]*"\s*(?:@[ \t]*(?={WEIGHT}))?|@[ \t]*(?={WEIGHT}))'
 QUESTIONED = r"\?[^\W\d][\w']*"
 STRING = r'"(?:[^"\\\n]|\\.)*"'
 
@@ -329,15 +333,52 @@ def unclosed(source: Source, before: Span) -> RuleError | None:
         f"expected {PARTNER[text[place]]!r} before line {before.line}, column {before.column}")
 
 
+# Notation of other engines that this language does not have, and what to write instead. A pattern is matched with the
+# line up to the unexpected token, a NUL, and the rest of the line.
+_FOREIGN = [(re.compile(pattern), hint) for pattern, hint in {
+    r".*[(,{]\s*[\w'.]+\0[.:;$~\\/]":
+        "put a constant with such a character in quotes",
+    r".*\[priorProb":
+        "scoping rules are not supported; set a prior for atoms without a fact: --prior P=0.3",
+    r".*\0:[-=]\s*\[":
+        "arithmetic is not supported; declare a closed predicate, *P(...), and give its facts",
+    r".*\0:[-=]|\0[@$].*:-":
+        "write the rule as an implication: body => head",
+    r"(FD|FUNCTIONAL DEPENDENCY)\s*\0:":
+        "mark the argument that depends on the others with '!': P(a, b, c!)",
+    r".*\0:|\0@\s*\w+\s*:":
+        "weights are numbers; a weight taken from an argument, or a utility, is not supported",
+    r".*\0[<>]=?(?!>)":
+        "order comparisons are not supported; compare with = and !=, or use an offset such as label(i+1)",
+    r".*\)\s*\0,":
+        "write '^' for 'and'",
+    r".*\bcount\s*\(\s*\w+\s*\0\(|\0\|":
+        "counts are not supported; mark an argument with '!' for exactly one, '?' for at most one",
+    r"\*?\s*\w+\((?:[^()]*,)?\s*\w+\s+\0\w+!?\s*[,)]":
+        "an argument in a declaration is only its type, as in P(person, person!)",
+    r".*[(,]\s*\0\[":
+        "arithmetic is not supported; for neighbours, use an offset such as P(i+1)",
+    r"\*\s*\0\*":
+        "write one '*' for a closed predicate",
+    r"\0\$":
+        "variables for weights are not supported; write the number itself",
+    r"\0[@+]":
+        "remove this mark",
+}.items()]
+_DIRECTIVES = {
+    "#fixweight": "remove it: a weight is fixed unless --relearn names its line",
+    "#unique": "remove it, and add x != y to the rule",
+    "#fuzzy": "remove it, and give soft evidence: 0.7 P(A)",
+}
+
+
 def _foreign(text: str, start: int) -> str | None:
-    """The hint for notation of other engines that this language does not have."""
-    rest = text[start:].split("\n", 1)[0]
-    if re.match(r"[<>]=?(?!>)", rest):
-        return "order comparisons are not supported; compare with = and !=, or use an offset such as label(i+1)"
-    if rest.startswith((":-", ":=")):
-        return "write the rule as an implication: body => head"
-    if rest.startswith(":"):
-        return "weights are numbers; a weight taken from an argument, or a utility, is not supported"
-    if rest.startswith(",") and text[:start].rstrip().endswith(")"):
-        return "write '^' for 'and'"
-    return None
+    line = text.rfind("\n", 0, start) + 1
+    shown = f"{text[line:start].lstrip()}\0{text[start:].split(chr(10), 1)[0]}"
+    return next((hint for pattern, hint in _FOREIGN if pattern.match(shown)), None)
+
+
+def unknown_directive(name: str, span: Span) -> RuleError:
+    """The error for a line that starts with # and includes no file."""
+    return RuleError(f"the directive {name} is not supported", span,
+                     _DIRECTIVES.get(name, 'supported: #include "file"'))

@@ -13,7 +13,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from ..arguments import AtLeastOne, Count, checked
 from ..errors import CostError
+from ..normalize.budget import Budget
 from ..normalize.cubes import (
     Const,
     Cube,
@@ -30,7 +32,7 @@ from ..normalize.cubes import (
     names_in,
 )
 from ..normalize.cubes import Term as CubeTerm
-from ..normalize.meet import apply, split_difference, unify
+from ..normalize.meet import PER_REWRITE, apply, split_difference, unify
 from ..parse.syntax import Atom, atoms
 from ..parse.theory import Theory
 from .adjoint import walk_down
@@ -42,8 +44,9 @@ MAX_ELEMENTS = 2**30
 MAX_SLICES = 4096
 
 
-def build_plan(form: NormalForm, sizes: Mapping[str, int] | None = None, observed: Collection[str] = (),
-               max_elements: int = MAX_ELEMENTS) -> Plan:
+@checked
+def build_plan(form: NormalForm, sizes: Mapping[str, Count] | None = None, observed: Collection[str] = (),
+               max_elements: AtLeastOne = MAX_ELEMENTS) -> Plan:
     """Plan the violation counts of a theory and all their derivatives.
 
     >>> from logicmp import normalize_theory, parse_theory
@@ -97,15 +100,16 @@ class _Builder:
         rules: list[RulePlan] = []
         seeds: dict[int, list[Scaled]] = {}
         for number, normal in enumerate(self.form.rules):
-            self.rule = number
+            self.rule, self.values.span = number, normal.rule.span
             before = len(self.values.steps)
-            roots = [root for coefficient, cube in ready(normal.terms, self.form.theory, self.sizes)
+            roots = [root for coefficient, cube in ready(normal, self.form.theory, self.sizes)
                      for root in self._roots(coefficient / normal.n_clauses, cube)]
             counts = self.values.add_up(self._count(root) for root in roots)
             for root in roots:
                 if root.value is not None:
                     seeds.setdefault(root.value[0], []).append(self._seed(root))
             rules.append(self._rule_plan(normal, counts, roots, tuple(range(before, len(self.values.steps)))))
+        self.values.span = None
         messages = walk_down(self.values, seeds)
         steps = self.values.steps
         counted = (term for rule in rules for term in (*rule.counts, *(rule.energies or ())))
@@ -312,10 +316,12 @@ def _weight_place(v: Range, per_constant: tuple[str, ...]) -> int:
     return per_constant.index(v.name) if v.name in per_constant else -1
 
 
-def ready(terms: tuple[Signed, ...], theory: Theory, sizes: Mapping[str, int]) -> tuple[Signed, ...]:
+def ready(normal: NormalRule, theory: Theory, sizes: Mapping[str, int]) -> tuple[Signed, ...]:
     """The cubes of a rule, rewritten so that a literal hosts each condition `[x!=y]` on the cube's own variables."""
     found: list[Signed] = []
-    todo = list(terms)
+    todo = list(normal.terms)
+    # every condition that no literal hosts doubles the cubes
+    budget = Budget(normal.rule)
     while todo:
         coefficient, cube = todo.pop(0)
         if any(sizes[t] < n for t, n in cube.needs):
@@ -324,6 +330,7 @@ def ready(terms: tuple[Signed, ...], theory: Theory, sizes: Mapping[str, int]) -
         if parts is None:
             found.append((coefficient, cube))
         else:
+            budget.spend(PER_REWRITE + len(cube.factors))
             todo[:0] = [(coefficient * c, part) for c, part in parts]
     return collect(found)
 
@@ -339,7 +346,8 @@ def _split(cube: Cube, theory: Theory) -> tuple[Signed, ...] | None:
     # products of a symmetric predicate's off-diagonal part with itself are shared: one product instead of three
     counts = Counter(f.predicate for f in cube.factors if isinstance(f, Literal))
     for factor in cube.factors:
-        if not isinstance(factor, Literal) or counts[factor.predicate] < 3:
+        # more of them would make a product for each subset
+        if not isinstance(factor, Literal) or not 3 <= counts[factor.predicate] <= 4:
             continue
         if not theory.predicate[factor.predicate].symmetric:
             continue

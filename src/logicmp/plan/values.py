@@ -13,13 +13,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 import opt_einsum
 
+from ..errors import CostError, Span
 from .steps import Axis, Combine, Contract, Read, Scaled, Step, inputs
 
 # a value, with a name for each of its axes
 Operand = tuple[int, tuple[str, ...]]
+Name = TypeVar("Name")
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
@@ -36,10 +39,13 @@ class Values:
         # values with two axes that are equal to their transpose
         self.symmetric: set[int] = set()
         self._known: dict[Step, int] = {}
+        # the rule that is planned, for errors
+        self.span: Span | None = None
 
     def add(self, step: Step) -> int:
         """Return the number of a step, adding the step if it is new."""
         if step not in self._known:
+            self._symbols(range(len(step.axes)))
             self._known[step] = len(self.steps)
             self.steps.append(step)
             is_latent = isinstance(step, Read) and step.predicate not in self.observed
@@ -52,6 +58,14 @@ class Values:
 
     def size(self, axis: Axis) -> int:
         return axis.size(self.sizes)
+
+    def _symbols(self, names: Iterable[Name]) -> dict[Name, str]:
+        """A letter for each index of one step."""
+        distinct = list(dict.fromkeys(names))
+        if len(distinct) > len(LETTERS):
+            raise CostError(f"this rule needs a value with {len(distinct)} indices (limit {len(LETTERS)})", self.span,
+                            "use fewer variables in one rule, and fewer arguments in one predicate")
+        return dict(zip(distinct, LETTERS, strict=False))
 
     # contractions
 
@@ -67,7 +81,8 @@ class Values:
 
     def _path(self, operands: list[Operand], keep: Collection[str]) -> list[tuple[int, ...]]:
         names = list(dict.fromkeys(name for _, letters in operands for name in letters))
-        symbol = dict(zip(names, LETTERS, strict=False))
+        # more letters than `LETTERS` has: the path may have any number of indices, one step may not
+        symbol = {name: opt_einsum.get_symbol(k) for k, name in enumerate(names)}
         terms = ["".join(symbol[name] for name in letters) for _, letters in operands]
         output = "".join(symbol[name] for name in names if name in keep)
         shapes = [tuple(self.size(axis) for axis in self.steps[v].axes) for v, _ in operands]
@@ -96,7 +111,7 @@ class Values:
             return operand
         if value in self.symmetric and kept == letters[1:]:
             letters = letters[::-1]
-        symbol = dict(zip(letters, LETTERS, strict=False))
+        symbol = self._symbols(letters)
         equation = f"{''.join(symbol[n] for n in letters)}->{''.join(symbol[n] for n in kept)}"
         axes = tuple(self.steps[value].axes[letters.index(name)] for name in kept)
         return self.add(Contract((value,), equation, axes)), kept
@@ -119,14 +134,13 @@ class Values:
     def _orders(self, operand: Operand) -> list[tuple[str, ...]]:
         return [operand[1], operand[1][::-1]] if operand[0] in self.symmetric else [operand[1]]
 
-    @staticmethod
-    def _equation(left: tuple[str, ...], right: tuple[str, ...],
+    def _equation(self, left: tuple[str, ...], right: tuple[str, ...],
                   keep: Collection[str]) -> tuple[str, tuple[str, ...]]:
         """Return the equation and its output: shared indices, then those of the left, then of the right, as in bmm."""
         shared = tuple(n for n in left if n in right and n in keep)
         output = (*shared, *(n for n in left if n in keep and n not in right),
                   *(n for n in right if n in keep and n not in left))
-        symbol = dict(zip(dict.fromkeys((*left, *right)), LETTERS, strict=False))
+        symbol = self._symbols((*left, *right))
         text = ["".join(symbol[n] for n in names) for names in (left, right, output)]
         return f"{text[0]},{text[1]}->{text[2]}", output
 

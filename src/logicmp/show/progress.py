@@ -1,10 +1,16 @@
-"""Progress of long work on standard error; shown on a terminal only, and cleared when the work is done."""
+"""Messages on standard error, and progress of long work, shown on a terminal only and cleared when it is done."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+
+
+def print_message(text: str) -> None:
+    """Print a line on standard error; drop it if it cannot be written, because the results matter more."""
+    with suppress(OSError):
+        print(text, file=sys.stderr, flush=True)
 
 
 @contextmanager

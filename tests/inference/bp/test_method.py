@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logicmp import LogicMPError, infer, load_facts, load_theory, parse_facts, parse_theory
+from logicmp import CostError, LogicMPError, infer, load_facts, load_theory, parse_facts, parse_theory
 from logicmp.facts.world import build_world
 from logicmp.ground.build import build_network
 from logicmp.ground.propagate import propagate
 from logicmp.inference.bp.graph import build_graph
+from logicmp.limits import Limits
 from logicmp.testing.method_battery import FACTS, SMOKERS, MethodBattery
 
 
@@ -160,10 +162,21 @@ def test_a_run_that_does_not_converge_says_so() -> None:
     assert got.notes[0].startswith("bp did not converge in 2 rounds: a message still changed by ")
 
 
-def test_a_run_stops_at_its_time_with_what_it_has() -> None:
-    got = infer(SMOKERS, FACTS, "Smokes, Cancer", method="bp", max_seconds=0.0)
-    assert got.notes[0] == "bp was stopped after 0.0 s and 0 rounds of messages, the last change was inf"
-    assert len(got) == 6
+@pytest.mark.parametrize("method", ["bp", "lifted-bp"])
+def test_a_run_stops_at_its_time_with_what_it_has(method: str) -> None:
+    theory = parse_theory(SMOKERS)
+    evidence = parse_facts(FACTS, theory)
+    got = infer(theory, evidence, "Smokes, Cancer", method=method, limits=Limits(2, now=count().__next__))
+    assert got.status == "time"
+    assert got.notes[-2].startswith(f"{method} was stopped after 2 s and 1 rounds of messages, the last change was 1")
+    assert got["Smokes(Carl)"] != 0.5
+
+
+@pytest.mark.parametrize("method", ["bp", "lifted-bp"])
+def test_no_rounds_give_no_answers(method: str) -> None:
+    with pytest.raises(CostError, match=f"method '{method}' stopped before its first step") as caught:
+        infer(SMOKERS, FACTS, "Smokes", method=method, iterations=0)
+    assert caught.value.hint == "set iterations to at least 1"
 
 
 def test_a_damping_that_keeps_every_message_is_rejected() -> None:

@@ -27,7 +27,7 @@ from logicmp.testing.random_models import Model, models
 class TestExact(MethodBattery):
     method, tolerance, status = "exact", 1e-9, Status.EXACT
 
-    def test_a_run_without_time_has_the_status_time(self) -> None:
+    def test_a_run_without_time_is_rejected(self) -> None:
         with pytest.raises(CostError) as caught:
             self.infer(SMOKERS, FACTS, "Smokes, Cancer", max_seconds=0)
         assert str(caught.value) == ("0 of 2 kinds of components were summed in 0 s\nhint: raise max_seconds, or use "
@@ -129,11 +129,12 @@ def test_a_component_that_is_too_wide_is_rejected_with_numbers() -> None:
                                  "raise max_cells")
 
 
-@pytest.mark.parametrize("options, method, name", [
-    ({}, "bp", "belief propagation"), ({"max_messages": 100}, "mean-field", "mean field"),
-    ({"trace": True}, "mean-field", "mean field")])
+@pytest.mark.parametrize("options, method, name, why", [
+    ({}, "bp", "belief propagation", None),
+    ({"max_messages": 100}, "mean-field", "mean field", "it would need 1,737 messages (limit 100)"),
+    ({"trace": True}, "mean-field", "mean field", "a trace is one of mean field")])
 def test_auto_is_exact_where_possible_and_says_which_approximation_it_used(options: dict[str, Any], method: str,
-                                                                          name: str) -> None:
+                                                                          name: str, why: str | None) -> None:
     got = infer(WIDE, query="R, S, R(x, x) ^ S(x), S(x) ^ !S(y)", method="auto", **options)
     field = infer(WIDE, query="R, S, R(x, x) ^ S(x)", method=method)
     assert got["S(P1)"] == pytest.approx(1 / (1 + np.exp(-1)), abs=1e-12)
@@ -143,6 +144,8 @@ def test_auto_is_exact_where_possible_and_says_which_approximation_it_used(optio
     assert got.notes[0].startswith(f"exact on 9 of 10 components; {name} on the others, with 81 unobserved "
                                    "variables, ")
     assert got.notes[1] == f"{name} for 1 of 2 queried formulas, which connect too many atoms"
+    if why is not None:
+        assert got.notes[2:] == [f"mean field instead of belief propagation: {why}"]
     assert got.log_partition is None
 
 
@@ -152,6 +155,7 @@ def test_auto_uses_mean_field_where_belief_propagation_does_not_converge(monkeyp
     got = infer(WIDE, query="R", method="auto")
     assert got["R(P1,P2)"] == infer(WIDE, query="R", method="mean-field")["R(P1,P2)"]
     assert "mean field on the others" in got.notes[0]
+    assert got.notes[1].startswith("mean field instead of belief propagation: bp did not converge in 1 rounds: ")
 
 
 def test_auto_without_exact_inference_is_close_on_published_cases(data: Path) -> None:

@@ -92,14 +92,16 @@ class Graph:
                 + sum(table.var.size for table in self.tables))
 
 
-def build_graph(network: Network, possible: np.ndarray) -> tuple[Graph, tuple[Reading, ...]]:
+def build_graph(network: Network, possible: np.ndarray,
+                hard: float = IMPOSSIBLE) -> tuple[Graph, tuple[Reading, ...]]:
     """The factors of a network, and the tables from which queried formulas can be read.
 
     Args:
         possible: for each value of each variable whether it is possible, see `propagate`.
+        hard: the log-weight of a hard feature.
     """
     is_hard = network.param == HARD
-    gain = np.where(is_hard, IMPOSSIBLE, log_weights(network))
+    gain = np.where(is_hard, hard, log_weights(network))
     heads = deciding_literals(network)
     # the deciding feature of a quantified part as a product with a head implies the other features that define it
     is_tie = np.isin(network.defines, network.var[heads])

@@ -70,14 +70,16 @@ class BeliefPropagation(Method):
         done, change = 0, np.inf
         while done < self.iterations and change > self.tolerance:
             if limits.is_over():
-                return Status.TIME, (f"{self.name} was stopped after {limits.seconds} s and {done} rounds of messages, "
-                                     f"the last change was {change:.2g}")
+                return Status.TIME if done else Status.NONE, (
+                    f"{self.name} was stopped after {limits.seconds} s and {done} rounds of messages, the last change "
+                    f"was {change:.2g}")
             change = messages.update(self.damping)
             done += 1
             problem.progress(self.name, done, self.iterations)
         if change > self.tolerance:
-            return Status.ITERATIONS, (f"{self.name} did not converge in {done} rounds: a message still changed by "
-                                       f"{change:.2g}; raise damping or iterations")
+            return Status.ITERATIONS if done else Status.NONE, (
+                f"{self.name} did not converge in {done} rounds: a message still changed by {change:.2g}; raise "
+                "damping or iterations")
         return Status.CONVERGED, f"{self.name} converged after {done} rounds, the last change was {change:.2g}"
 
 
