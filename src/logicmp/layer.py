@@ -23,10 +23,20 @@ import torch
 from torch import Tensor, nn
 
 from .arguments import AtLeastOne, Count, FinitePositive, Range, Sizes, checked
-from .errors import LogicMPError
+from .errors import CostError, LogicMPError
 from .execute.dense import DenseExecutor, build_executor
-from .execute.explain import Push, Report, build_report, find_atom, push_of_each_rule, strongest
-from .execute.inputs import FLOATS, Evidence, Logits, Mask, read_inputs
+from .execute.exact_run import ExactPlans, ExactRun, read_labels
+from .execute.explain import (
+    Push,
+    Report,
+    build_exact_report,
+    build_report,
+    find_atom,
+    push_of_each_rule,
+    strongest,
+)
+from .execute.inputs import FLOATS, Evidence, Inputs, Logits, Mask, fact_tensors, read_inputs
+from .execute.marginals import as_given
 from .execute.mean_field import Iteration, Run, Watch, initial_weights
 from .execute.schedule import SCHEDULES, Schedule, make_schedule
 from .execute.state import is_tracing
@@ -38,6 +48,7 @@ from .plan.build import MAX_ELEMENTS
 
 # how many plans a layer keeps
 MAX_PLANS = 256
+METHODS = ("mean-field", "exact", "auto")
 # layers by number: torch.compile passes numbers, not layers, to the function that plans while it traces
 _LAYERS: WeakValueDictionary[int, LogicMP] = WeakValueDictionary()
 _numbers = itertools.count()
@@ -78,11 +89,16 @@ class Options:
     positive_weights: bool = False
     sizes: dict[str, int] = field(default_factory=dict)
     max_elements: int = MAX_ELEMENTS
+    method: str = "mean-field"
 
     def __post_init__(self) -> None:
-        for name, value, known in (("semantics", self.semantics, SEMANTICS), ("reduce", self.reduce, ("sum", "mean"))):
+        for name, value, known in (("semantics", self.semantics, SEMANTICS), ("reduce", self.reduce, ("sum", "mean")),
+                                   ("method", self.method, METHODS)):
             if value not in known:
                 raise LogicMPError(f"unknown {name} {value!r}", f"available: {', '.join(known)}")
+        if self.method == "exact" and self.reduce == "mean":
+            raise LogicMPError("method='exact' needs reduce='sum': 'mean' divides weights as mean field needs it",
+                               "use reduce='sum', or method='mean-field'")
 
 
 class LogicMP(nn.Module):
@@ -97,7 +113,8 @@ class LogicMP(nn.Module):
         returns:      the same keys and shapes, logits again
 
     Args:
-        theory: rules as text, or a `Theory`. One line without declarations is enough.
+        theory: rules as text, or a `Theory`. One line without declarations is enough. Facts of closed predicates
+            (`parent(Dog, Animal).` where `*parent(label, label)`) are evidence of every call that gives none.
         iterations: mean-field updates per call, at least 0; by default those of the schedule (15 for
             "adaptive", 5 for "paper").
         damping: share of the previous log-odds kept in each update, 0 to below 1; by default that of the schedule.
@@ -114,6 +131,9 @@ class LogicMP(nn.Module):
         dtype: of the weights; torch's default dtype by default.
         schedule: "adaptive" (weak pushes first, and rules without weights as strong as the logits support), "paper"
             (Algorithm 1), "cold", or a `Schedule` of your own.
+        method: "mean-field" (any rules and sizes), "exact" (exact marginals for chains, trees and other narrow rules;
+            hard rules are always satisfied; raises a CostError with numbers where it is too wide), or "auto" (exact
+            where that is cheap, mean field elsewhere; `report` says which).
     """
 
     @checked
@@ -122,19 +142,27 @@ class LogicMP(nn.Module):
                  learn_weights: bool = True, semantics: str = "exact", reduce: str = "sum",
                  hard_weight: FinitePositive = 10.0, positive_weights: bool = False, sizes: Sizes | None = None,
                  max_elements: AtLeastOne = MAX_ELEMENTS, dtype: Float | None = None,
-                 schedule: str | Schedule = "adaptive"):
+                 schedule: str | Schedule = "adaptive", method: str = "mean-field"):
         super().__init__()
         self.options = Options(make_schedule(schedule, iterations, damping, tolerance), learn_weights, semantics,
                                reduce, hard_weight, positive_weights,
-                               {name: int(size) for name, size in (sizes or {}).items()}, max_elements)
+                               {name: int(size) for name, size in (sizes or {}).items()}, max_elements, method)
         # by sizes and observed predicates; a plan serves all sizes near its own, unless it depends on them
         self._executors: dict[Any, DenseExecutor] = {}
+        self._has_warned = False
         # calls of `forward` so far that were checked for a collapse, and rules whose weight was said to be useless
         self._calls, self._told = 0, set[int]()
         # by observed predicates, plans for graphs that serve every size; never replaced, because graphs depend on them
         self._open: dict[tuple[str, ...], DenseExecutor] = {}
         self._register()
-        self.theory = parse_theory(theory) if isinstance(theory, str) else theory
+        # as it was given; `theory` is without the facts, which are evidence
+        self.source = parse_theory(theory) if isinstance(theory, str) else theory
+        self.theory, facts = self.source.split_facts()
+        self._facts = tuple(facts)
+        for k, values in enumerate(fact_tensors(self.theory, facts).values() if facts else ()):
+            self.register_buffer(f"_facts_{k}", values, persistent=False)
+        # plans of exact inference, made when first needed
+        self._exact_plans: ExactPlans | None = None
         known = self.theory.with_sizes(self.options.sizes)
         self.raw_weights = nn.ParameterList()
         weights = initial_weights(self.theory, known, hard_weight, dtype)
@@ -145,7 +173,7 @@ class LogicMP(nn.Module):
                 # the inverse of softplus, log(e^w - 1), without overflow
                 weight = weight + torch.log(-torch.expm1(-weight))
             self.raw_weights.append(nn.Parameter(weight, requires_grad=learn_weights and not rule.is_hard))
-        if all(t.closed or t.name in self.options.sizes for t in self.theory.types):
+        if method != "exact" and all(t.closed or t.name in self.options.sizes for t in self.theory.types):
             self.executor(known, [p.name for p in self.theory.predicates if p.closed_world])
 
     # weights and plans
@@ -188,13 +216,53 @@ class LogicMP(nn.Module):
                                "export with fixed sizes, or raise max_elements if values were sliced")
         return executor
 
+    def _with_facts(self, evidence: Evidence | None) -> Evidence | None:
+        """The evidence of a call, and the facts in the theory for predicates without evidence."""
+        if not self._facts or (evidence is not None and not isinstance(evidence, Mapping)):
+            return evidence
+        return {**{name: getattr(self, f"_facts_{k}") for k, name in enumerate(self._facts)}, **(evidence or {})}
+
+    def _inputs(self, unary: Logits, evidence: Evidence | None, mask: Mask | None) -> Inputs:
+        inputs = read_inputs(self.theory, unary, self._with_facts(evidence), mask, self.options.sizes)
+        if len(self.raw_weights) and self.raw_weights[0].device != inputs.like.device:
+            raise LogicMPError(f"the layer's weights are on {self.raw_weights[0].device}, log-odds on "
+                               f"{inputs.like.device}", f"call .to({str(inputs.like.device)!r}) on the layer")
+        return inputs
+
     def _run(self, unary: Logits, evidence: Evidence | None, mask: Mask | None) -> Run:
         weights = self.weights
-        inputs = read_inputs(self.theory, unary, evidence, mask, self.options.sizes)
-        if weights and weights[0].device != inputs.like.device:
-            raise LogicMPError(f"the layer's weights are on {weights[0].device}, log-odds on {inputs.like.device}",
-                               f"call .to({str(inputs.like.device)!r}) on the layer")
+        inputs = self._inputs(unary, evidence, mask)
         return Run(self.executor(inputs.sizes, tuple(inputs.observed)), inputs, weights, self.options.reduce)
+
+    def exact(self, unary: Logits, evidence: Evidence | None = None, mask: Mask | None = None) -> ExactRun:
+        """Exact inference on an input, ready to run; `print` it for its width and cost. Planned once per evidence.
+
+        Under method "auto" the limits are lower, and what exceeds them is left to mean field.
+
+        Args:
+            unary, evidence, mask: as for `forward`.
+        """
+        inputs = self._inputs(unary, evidence, mask)
+        found: ExactRun = self._exact(inputs, evidence, self.options.method == "auto")
+        return found
+
+    @property
+    def _may_be_exact(self) -> bool:
+        """Whether the options allow exact inference; method "exact" has checked them."""
+        return self.options.method == "exact" or (self.options.semantics != "paper" and self.options.reduce == "sum")
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def _exact(self, inputs: Inputs, evidence: Evidence | None, is_cheap: bool = False) -> ExactRun:
+        if is_tracing():
+            raise LogicMPError("exact inference cannot be exported or transformed by torch.func",
+                               "use method='mean-field' there")
+        if self._exact_plans is None:
+            self._exact_plans = ExactPlans(self.theory, self.options.semantics)
+        run = ExactRun(self._exact_plans.find(inputs, self._with_facts(evidence), is_cheap), inputs, self.weights)
+        for part in run.parts:
+            if not is_cheap and part.plan is not None:
+                part.plan.reject_wide()
+        return run
 
     # inference
 
@@ -220,15 +288,113 @@ class LogicMP(nn.Module):
         Returns:
             A tensor for a tensor, a dict for a dict, of the shapes that came in.
         """
-        run = self._run(unary, evidence, mask)
-        logits = run.iterate(self.options.schedule)
-        if self._calls < CHECKED_CALLS and not is_tracing():
-            self._calls += 1
-            self._warn_of_collapse(run, logits)
+        if self.options.method == "mean-field":
+            self._warn_of_hard_rules()
+            run = self._run(unary, evidence, mask)
+            inputs, logits = run.inputs, run.iterate(self.options.schedule)
+            if self._calls < CHECKED_CALLS and not is_tracing():
+                self._calls += 1
+                self._warn_of_collapse(run, logits)
+        else:
+            inputs = self._inputs(unary, evidence, mask)
+            logits = self._solve(inputs, evidence)
         if isinstance(unary, Tensor):
-            # the predicate that was given comes first
-            return run.output(logits, next(iter(run.inputs.unary)), unary.shape)
-        return {name: run.output(logits, name, tensor.shape) for name, tensor in unary.items()}
+            # it belongs to the predicate that comes first
+            return as_given(inputs, self.theory.predicate[next(iter(inputs.unary))], logits, unary.shape)
+        return {name: as_given(inputs, self.theory.predicate[name], logits, x.shape) for name, x in unary.items()}
+
+    def _solve(self, inputs: Inputs, evidence: Evidence | None) -> dict[str, Tensor]:
+        """The logits of method "exact" or "auto": exact marginals, and mean field for what is too wide."""
+        if not self._may_be_exact:
+            return self._mean_field(inputs)
+        run: ExactRun = self._exact(inputs, evidence, self.options.method == "auto")
+        if all(part.plan is None for part in run.parts):
+            return self._mean_field(inputs)
+        exact = run.logits()
+        if run.is_complete:
+            return exact
+        rest = self._mean_field(inputs, run.has_wide_hard_rules)
+        return {name: torch.where(run.is_exact(name), exact[name], x) for name, x in rest.items()}
+
+    def _mean_field(self, inputs: Inputs, has_hard_rules: bool = True) -> dict[str, Tensor]:
+        if has_hard_rules:
+            self._warn_of_hard_rules()
+        run = Run(self.executor(inputs.sizes, tuple(inputs.observed)), inputs, self.weights, self.options.reduce)
+        return run.iterate(self.options.schedule)
+
+    def _warn_of_hard_rules(self) -> None:
+        """Once per layer: mean field may violate a hard rule."""
+        if self._has_warned or is_tracing():
+            return
+        self._has_warned = True
+        hard = [rule for rule in self.theory.rules if rule.is_hard]
+        if hard:
+            more = f" and {len(hard) - 1} more" if len(hard) > 1 else ""
+            warnings.warn(
+                f"the rule '{hard[0]}'{more} is hard, but mean field can only give it a weight (hard_weight="
+                f"{self.options.hard_weight:g}), so the output may violate it; use method='exact' for narrow rules "
+                "(chains, trees), decode for an answer that satisfies all rules, or give the rule a weight of its own",
+                stacklevel=6)
+
+    def log_z(self, unary: Logits, evidence: Evidence | None = None) -> Tensor:
+        """The log-partition function of Eq. 1 by exact inference, [batch...]; differentiable.
+
+        Args:
+            unary, evidence: as for `forward`.
+        """
+        inputs = self._inputs(unary, evidence, None)
+        run: ExactRun = self._exact(inputs, evidence)
+        return run.log_z().reshape(inputs.batch)
+
+    def loss(self, unary: Logits, labels: Logits, evidence: Evidence | None = None,
+             mask: Mask | None = None) -> Tensor:
+        """Minus the log-probability of labels under the rules, [batch...]: the likelihood, by exact inference.
+
+        Atoms without a label are summed out. Rules that are too wide raise a CostError: train with a loss on the
+        layer's output instead.
+
+        Args:
+            unary, evidence, mask: as for `forward`.
+            labels: in the form of `unary`: bool, floats with NaN for a missing label, or for a multi-class predicate
+                integers, negative where the label is missing. Labels of masked entities are ignored.
+        """
+        inputs = self._inputs(unary, evidence, mask)
+        given = {next(iter(inputs.unary)): labels} if isinstance(labels, Tensor) else labels
+        run: ExactRun = self._exact(inputs, evidence)
+        return run.loss(read_labels(self.theory, given, inputs)).reshape(inputs.batch)
+
+    @overload
+    def decode(self, unary: Tensor, evidence: Evidence | None = None, mask: Mask | None = None) -> Tensor: ...
+
+    @overload
+    def decode(self, unary: Mapping[str, Tensor], evidence: Evidence | None = None,
+               mask: Mask | None = None) -> dict[str, Tensor]: ...
+
+    def decode(self, unary: Logits, evidence: Evidence | None = None,
+               mask: Mask | None = None) -> Tensor | dict[str, Tensor]:
+        """The most probable world by exact inference: bool tensors, or label indices for a multi-class predicate.
+
+        Soft rules count with their weights, and hard rules are always satisfied. Rules that are too wide raise a
+        CostError: use `logicmp.decode`, whose solvers take every rule as hard.
+
+        Args:
+            unary, evidence, mask: as for `forward`. Atoms of masked entities are false, their labels 0.
+
+        Returns:
+            A tensor for a tensor, a dict for a dict; observed predicates are left out.
+        """
+        inputs = self._inputs(unary, evidence, mask)
+        try:
+            world = self._exact(inputs, evidence).best()
+        except CostError as error:
+            raise CostError(error.message, error.span, "use logicmp.decode(theory, logits, method='ilp'), whose "
+                            "solvers take every rule as hard; or give more evidence") from None
+        found = {}
+        for name, x in world.items():
+            predicate = self.theory.predicate[name]
+            x = x if predicate.labels is None else x.to(torch.uint8).argmax(-1)
+            found[name] = x.reshape((*inputs.batch, *x.shape[1:]))
+        return next(iter(found.values())) if isinstance(unary, Tensor) else found
 
     def _warn_of_collapse(self, run: Run, logits: Mapping[str, Tensor]) -> None:
         with torch.no_grad():
@@ -366,13 +532,19 @@ class LogicMP(nn.Module):
             unary, evidence, mask: as for `forward`; all items of a batch are reported together.
         """
         with torch.no_grad():
-            return build_report(self._run(unary, evidence, mask), self.options.schedule)
+            run = self._run(unary, evidence, mask)
+            if self.options.method == "mean-field" or not self._may_be_exact:
+                return build_report(run, self.options.schedule)
+            exact = self._exact(run.inputs, evidence, self.options.method == "auto")
+            if not exact.is_complete:
+                return build_report(run, self.options.schedule, str(exact))
+            return build_exact_report(run, exact.logits(), exact.violations(), str(exact))
 
     # saving
 
     def get_extra_state(self) -> Tensor:
         """The rules and the options that weights depend on, as bytes in a tensor: nothing that has to be unpickled."""
-        state = {"theory": str(self.theory), **{name: getattr(self.options, name) for name in _OF_WEIGHTS}}
+        state = {"theory": str(self.source), **{name: getattr(self.options, name) for name in _OF_WEIGHTS}}
         return torch.tensor(list(json.dumps(state, default=_to_plain).encode()), dtype=torch.uint8)
 
     def set_extra_state(self, state: Tensor) -> None:
@@ -383,7 +555,7 @@ class LogicMP(nn.Module):
             theory = parse_theory(found.pop("theory"))
         except (AttributeError, KeyError, TypeError, ValueError) as cause:
             raise LogicMPError(f"the saved state is not that of a layer: {cause}") from None
-        if theory != parse_theory(str(self.theory)):
+        if theory != parse_theory(str(self.source)):
             raise LogicMPError(f"the saved state belongs to other rules:\n{theory}",
                                "make the layer from these rules, or use LogicMP.load")
         for name, value in found.items():
@@ -397,7 +569,7 @@ class LogicMP(nn.Module):
         """Write rules, options and weights to one safetensors file at `path`, whole or not at all."""
         options = json.dumps(asdict(self.options), default=_to_plain)
         save_tensors(Path(path), {k: v for k, v in self.state_dict().items() if not k.endswith("_extra_state")},
-                     {"theory": str(self.theory), "options": options}, "a layer")
+                     {"theory": str(self.source), "options": options}, "a layer")
 
     @staticmethod
     @checked
@@ -428,7 +600,7 @@ class LogicMP(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         # plans are made again when needed
-        return {**self.__dict__, "_executors": {}, "_open": {}}
+        return {**self.__dict__, "_executors": {}, "_open": {}, "_exact_plans": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]

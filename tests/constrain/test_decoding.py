@@ -111,7 +111,7 @@ def test_an_empty_batch_is_rejected() -> None:
 
 
 def test_an_unknown_method_is_rejected() -> None:
-    with pytest.raises(LogicMPError, match="available methods: threshold, ilp, maxsat, clustering"):
+    with pytest.raises(LogicMPError, match="available methods: threshold, ilp, maxsat, exact, clustering"):
         decode(TRANSITIVITY, randn(3, 3), method="guess")
 
 
@@ -187,3 +187,24 @@ def test_decoding_needs_no_numba(method: str) -> None:
     decoded = decode("A => B", {"A": torch.tensor(2.0), "B": torch.tensor(-1.0)}, method=method)
     assert decoded.optimal
     assert {name: bool(value) for name, value in decoded.values.items()} == {"A": True, "B": True}
+
+
+def test_exact_decodes_a_batch_of_chains_like_the_solver() -> None:
+    theory = "label(token) in {O, B, I}\nlabel(i) in {O} => label(i+1) in {O, B}."
+    logits = torch.randn(6, 5, 3, generator=torch.Generator().manual_seed(0))
+    evidence = {"label": torch.full((5, 3), torch.nan)}
+    evidence["label"][0, 0] = 1
+    one, other = (decode(theory, logits, evidence, method=method) for method in ("exact", "ilp"))
+    assert torch.equal(one.values["label"], other.values["label"])
+    assert one.optimal and not bool(one.violated_after.any()) and bool(one.violated_before.any())
+
+
+def test_exact_rejects_wide_rules_with_a_way_out() -> None:
+    with pytest.raises(CostError, match="too wide"):
+        decode("C(a,b) ^ C(b,c) => C(a,c).", torch.randn(9, 9), method="exact")
+
+
+def test_facts_in_the_theory_are_evidence() -> None:
+    theory = "t = {A, B, C}\n*parent(t, t)\nL(t)\nparent(x, y) ^ L(x) => L(y).\nparent(B, A)."
+    decoded = decode(theory, {"L": torch.tensor([-1.0, 2.0, -1.0])})
+    assert decoded.values["L"].tolist() == [True, True, False]

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from ..errors import CostError, LogicMPError, RuleError
 from ..execute.inputs import world_from_tensors
+from ..facts.world import with_sizes
 from ..ground.build import build_network
 from ..ground.network import HARD, Network
 from ..parse.load import parse_theory
@@ -45,18 +46,6 @@ def as_constraints(theory: Theory | str, rules: str = "all") -> Theory:
         raise LogicMPError("the theory has no rule that is a constraint" + (
             ": none ends with a full stop" if theory.rules else ""), "add one, or use rules='all'")
     return replace(theory, rules=tuple(replace(rule, is_hard=True, weight=None) for rule in chosen))
-
-
-def with_sizes(theory: Theory, sizes: Mapping[str, int]) -> Theory:
-    """The theory with as many constants as its tensors have entries."""
-    more = {}
-    for name, size in theory.with_sizes(sizes).items():
-        if not size:
-            raise LogicMPError(f"type {name!r} has no constants", f"give sizes={{{name!r}: ...}}")
-        named = theory.type[name].constants
-        fresh = (new for k in itertools.count(1) if (new := str(k)) not in named)
-        more[name] = tuple(itertools.islice(fresh, size - len(named)))
-    return theory.with_constants(more)
 
 
 def ground_constraints(theory: Theory, sizes: Mapping[str, int], evidence: Mapping[str, Tensor] | None = None,

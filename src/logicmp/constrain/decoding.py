@@ -4,6 +4,7 @@ Room: layer, inference, cnf, tensors -> **decoding** -> cli.  Paper: the segment
 
     threshold     each atom on its own; it may violate rules
     ilp, maxsat   the most probable answer that satisfies all rules, proven by the solver
+    exact         the same for the whole batch at once, where the rules are narrow: chains, trees
     clustering    an equivalence relation, for one predicate over pairs: proven best for few elements, good for many
 """
 
@@ -18,7 +19,8 @@ from torch import Tensor
 
 from ..arguments import NotNegative, checked
 from ..errors import CostError, LogicMPError, RuleError
-from ..execute.inputs import Inputs, read_inputs, world_from_tensors
+from ..execute.inputs import Inputs, fact_tensors, read_inputs, world_from_tensors
+from ..facts.world import with_sizes
 from ..ground.build import build_network
 from ..inference.moves.arrays import build_arrays
 from ..inference.search.ilp import solve_ilp
@@ -28,11 +30,11 @@ from ..limits import Limits
 from ..parse.syntax import Not
 from ..parse.theory import Predicate, Theory
 from .cluster import best_clusters
-from .cnf import as_constraints, ground_constraints, with_sizes
+from .cnf import as_constraints, ground_constraints
 from .tensors import as_evidence, certain_logits, value_scores, write_answer, write_values
 
 _SOLVERS = {"ilp": solve_ilp, "maxsat": solve_maxsat}
-DECODERS = ("threshold", *_SOLVERS, "clustering")
+DECODERS = ("threshold", *_SOLVERS, "exact", "clustering")
 TOO_BIG = ("use clustering, if the rules make one predicate an equivalence relation; or threshold after the LogicMP "
            "layer")
 # an answer by predicate: bool in the shape of its logits, or the index of the label for a multi-class predicate
@@ -84,8 +86,9 @@ def decode(theory: Theory | str, logits: Tensor | Mapping[str, Tensor], evidence
         logits: of the model or of the layer: a tensor, or tensors by predicate, as for `LogicMP`. There is no mask:
             remove padding first.
         evidence: observed atoms by predicate: bool tensors, or floats with NaN for unobserved atoms.
-        method: "ilp" or "maxsat" (any rules, proven; `pip install "logicmp[map]"`), "clustering" (one predicate over
-            pairs, whose rules make it an equivalence relation) or "threshold" (each atom on its own).
+        method: "ilp" or "maxsat" (any rules, proven; `pip install "logicmp[map]"`), "exact" (narrow rules such as
+            chains and trees, proven, the whole batch at once), "clustering" (one predicate over pairs, whose rules make
+            it an equivalence relation) or "threshold" (each atom on its own).
         rules: which rules are constraints: "all", or "hard" for those that end with a full stop.
         max_seconds: time limit in seconds for the whole batch, at least 0. When it is reached, "ilp" and "clustering"
             return the best answer so far, with `optimal=False`.
@@ -99,8 +102,8 @@ def decode(theory: Theory | str, logits: Tensor | Mapping[str, Tensor], evidence
     """
     if method not in DECODERS:
         raise LogicMPError(f"unknown method {method!r}", f"available methods: {', '.join(DECODERS)}")
-    constraints = as_constraints(theory, rules)
-    inputs = read_inputs(constraints, logits, evidence, None)
+    constraints, facts = as_constraints(theory, rules).split_facts()
+    inputs = read_inputs(constraints, logits, {**fact_tensors(constraints, facts), **(evidence or {})}, None)
     items = [_item(inputs, k) for k in range(len(inputs.like))]
     if not items:
         raise LogicMPError("there is nothing to decode: the batch is empty")
@@ -111,8 +114,11 @@ def decode(theory: Theory | str, logits: Tensor | Mapping[str, Tensor], evidence
     if method != "threshold":
         # an answer without violations is already the best, unless it must be an equivalence relation
         todo = [k for k, done in enumerate(optimal) if not done or method == "clustering"]
+        best = _exact(layer, inputs) if method == "exact" and todo else {}
         for k in todo:
-            if method == "clustering":
+            if method == "exact":
+                answer, optimal[k] = {name: x[k] for name, x in best.items()}, True
+            elif method == "clustering":
                 answer, optimal[k] = _cluster(layer, items[k], limits)
             else:
                 answer, optimal[k] = _solve(constraints, items[k], method, limits)
@@ -153,7 +159,8 @@ def _count_by_grounding(theory: Theory, answer: Values) -> Tensor:
 
 def _item(inputs: Inputs, k: int) -> Inputs:
     """One item of a batch, as inputs without batch dimensions."""
-    unary, observed, evidence = ({name: tensor[k : k + 1].detach().cpu() for name, tensor in tensors.items()}
+    unary, observed, evidence = ({name: (tensor[k : k + 1] if len(tensor) > 1 else tensor).detach().cpu()
+                                  for name, tensor in tensors.items()}
                                  for tensors in (inputs.unary, inputs.observed, inputs.evidence))
     return Inputs(unary, observed, evidence, {}, inputs.sizes, ())
 
@@ -161,6 +168,13 @@ def _item(inputs: Inputs, k: int) -> Inputs:
 def _threshold(theory: Theory, item: Inputs) -> Values:
     return {predicate.name: write_answer(predicate, value_scores(item, predicate).argmax(-1), item)
             for predicate in theory.predicates}
+
+
+def _exact(layer: LogicMP, inputs: Inputs) -> Values:
+    """The best answers of all items by exact inference, [batch, ...]."""
+    evidence = {name: x[0] if len(x) == 1 else x for name, x in {
+        **inputs.evidence, **{name: x.bool() for name, x in inputs.observed.items()}}.items()}
+    return layer.decode(inputs.unary, evidence)
 
 
 def _solve(theory: Theory, item: Inputs, method: str, limits: Limits) -> tuple[Values, bool]:

@@ -64,7 +64,8 @@ class Compiled(nn.Module):
         if not bool((log_z == -torch.inf).any()):
             return
         item = int((log_z == -torch.inf).nonzero()[0])
-        known = {name: tensor[item] for name, tensor in {**inputs.evidence, **inputs.observed}.items()}
+        known = {name: tensor[item if len(tensor) > 1 else 0]
+                 for name, tensor in {**inputs.evidence, **inputs.observed}.items()}
         # raises an error that shows the rule if the evidence violates a single grounding
         ground_constraints(self.theory, inputs.sizes, known)
         raise LogicMPError(f"no world satisfies the rules and the {what} of item {item}",

@@ -72,7 +72,8 @@ def read_potentials(network: Network, inputs: Inputs) -> Tensor:
     parts = []
     for predicate in network.world.theory.predicates:
         scores = value_scores(inputs, predicate)
-        parts.append(scores[:, torch.from_numpy(_first_places(network, predicate))].flatten(1))
+        chosen = scores[:, torch.from_numpy(_first_places(network, predicate))].flatten(1)
+        parts.append(chosen.expand(math.prod(inputs.batch), -1))
     # a quantified part has no logits: its atoms decide it
     parts.append(parts[0].new_zeros(len(parts[0]), 2 * (len(network.cards) - network.n_own)))
     return torch.cat(parts, 1)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -196,8 +196,8 @@ class RuleReport:
     rule: str
     before: float
     after: float
-    # root mean square over the unobserved atoms
-    push: float
+    # root mean square over the unobserved atoms; None where all rules act together, in exact inference
+    push: float | None
     # correlation of its first messages with the logits of the atoms that receive them, and the standard error
     support: float
     error: float
@@ -208,7 +208,7 @@ class Report:
     """What the rules did in a run."""
 
     rules: tuple[RuleReport, ...]
-    # "converged", "oscillating" or "changing"
+    # "converged", "oscillating", "changing" or "exact"
     status: str
     # the largest change of a marginal in the last iteration
     change: float
@@ -217,17 +217,22 @@ class Report:
     # predicates of which an item lost nine tenths or more of the decisions on one side
     collapsed: tuple[str, ...]
     advice: tuple[str, ...]
+    # which components are exact, under the methods "exact" and "auto"
+    method: str = ""
 
     def __str__(self) -> str:
-        lines = [f"{'violations before':>18}{'after':>12}{'push':>9}{'support':>9}   rule"]
-        lines += [f"{r.before:18.6g}{r.after:12.6g}{r.push:9.3g}{r.support:9.2f}   {r.rule}" for r in self.rules]
-        lines.append(f"{self.status}: a marginal changed by {self.change:.2g} in the last iteration")
+        lines = [self.method] if self.method else []
+        lines.append(f"{'violations before':>18}{'after':>12}{'push':>9}{'support':>9}   rule")
+        lines += [f"{r.before:18.6g}{r.after:12.6g}{'-' if r.push is None else f'{r.push:.3g}':>9}"
+                  f"{'-' if r.push is None else f'{r.support:.2f}':>9}   {r.rule}" for r in self.rules]
+        if self.status != "exact":
+            lines.append(f"{self.status}: a marginal changed by {self.change:.2g} in the last iteration")
         lines += [f"{name}: {share:.1%} of the decisions changed" for name, share in self.moved.items()]
         return "\n".join([*lines, *(f"advice: {text}" for text in self.advice)])
 
 
-def build_report(run: Run, schedule: Schedule) -> Report:
-    """Iterate, and compare the start with the end."""
+def build_report(run: Run, schedule: Schedule, method: str = "") -> Report:
+    """Iterate, and compare the start with the end; `method` says where the layer uses exact inference instead."""
     seen: list[Iteration] = []
     logits = run.iterate(schedule, watch=seen.append)
     before, after = (run.counts(run.marginals(x)).sum(0) for x in (run.base, logits))
@@ -245,17 +250,37 @@ def build_report(run: Run, schedule: Schedule) -> Report:
     change = largest_change(seen[-2].marginals, seen[-1].marginals) if len(seen) > 1 else 0.0
     turns = len(steps) == 2 and sum(float((steps[0][name] * steps[1][name]).sum()) for name in steps[0]) < 0
     status = "converged" if change < CONVERGED else "oscillating" if turns else "changing"
+    collapsed = run.collapsed(logits)
+    return Report(tuple(rules), status, change, _moved(run, logits), tuple(collapsed),
+                  tuple(_advice(rules, status, collapsed, schedule)), method)
+
+
+def build_exact_report(run: Run, logits: Mapping[str, Tensor], violations: Sequence[float], method: str) -> Report:
+    """Compare the model's own marginals with exact ones.
+
+    Args:
+        run: mean field on the same input, which is not run.
+        logits: of the exact marginals.
+        violations: the expected violations of each rule, summed over the batch.
+        method: which components are exact, as text.
+    """
+    before = run.counts(run.marginals(run.base)).sum(0)
+    rules = tuple(RuleReport(str(rule), float(b), after, None, 0.0, 0.0)
+                  for rule, b, after in zip(run.theory.rules, before, violations, strict=True))
+    return Report(rules, "exact", 0.0, _moved(run, logits), tuple(run.collapsed(logits)), (), method)
+
+
+def _moved(run: Run, logits: Mapping[str, Tensor]) -> dict[str, float]:
+    """By predicate the share of decisions that changed sides."""
     moved = {}
     for name, x in logits.items():
         latent = is_latent(run.inputs, run.theory.predicate[name], x)
         changed = ((run.base[name] > 0) != (x > 0))[latent]
         moved[name] = float(changed.float().mean()) if len(changed) else 0.0
-    collapsed = run.collapsed(logits)
-    advice = _advice(rules, status, collapsed, schedule)
-    return Report(tuple(rules), status, change, moved, tuple(collapsed), tuple(advice))
+    return moved
 
 
-def _advice(rules: list[RuleReport], status: str, collapsed: list[str], schedule: Schedule) -> list[str]:
+def _advice(rules: list[RuleReport], status: str, collapsed: Sequence[str], schedule: Schedule) -> list[str]:
     way_out = "smaller weights" if schedule.push is not None else "schedule='adaptive', or smaller weights"
     found = [f"nearly all atoms of {name} ended on one side: use {way_out}" for name in collapsed]
     if status == "oscillating":

@@ -4,13 +4,14 @@ Room: plan -> **execute** -> layer.
 
     unary['Friends'] has shape [32, 50, 40]; expected [batch, 50, 50], because Friends(person, person) and person has 50
 
-Every tensor that is returned has exactly one batch dimension.
+Every tensor that is returned has exactly one batch dimension; that of evidence given without one has length 1, so that
+evidence which all items share is stored and multiplied once.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,7 +36,7 @@ FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 @dataclass(frozen=True)
 class Inputs:
-    """Checked tensors of one call, all with one batch dimension."""
+    """Checked tensors of one call, all with one batch dimension; of length 1 where all items share the evidence."""
 
     unary: dict[str, Tensor]
     # predicates that are observed as a whole, as zeros and ones
@@ -106,15 +107,19 @@ def read_inputs(theory: Theory, unary: Logits, evidence: Evidence | None, mask: 
         shape = theory.predicate[name].shape(sizes)
         return tensor.expand((*batch, *shape)).reshape((n_batch, *shape))
 
+    def shared(name: str, tensor: Tensor) -> Tensor:
+        is_shared = tensor.dim() == _n_dims(theory.predicate[name])
+        return (tensor.unsqueeze(0) if is_shared else flat(name, tensor)).to(like.dtype)
+
     masks = _masks(theory, mask, sizes, batch, like)
     found = Inputs({}, {}, {}, masks, sizes, batch)
     for name, tensor in given_evidence.items():
-        is_whole = tensor.dtype == torch.bool
+        is_whole = tensor.dtype == torch.bool or (name not in given and _is_complete(theory.predicate[name], tensor))
         if not is_whole and not is_tracing() and not (tensor.isnan() | (tensor == 0) | (tensor == 1)).all():
             raise LogicMPError(f"evidence[{name!r}] has values other than 0, 1 and NaN",
                                "1 is true, 0 false, NaN unobserved; pass probabilities as log-odds in unary")
         (found.observed if is_whole else found.evidence)[name] = _as_variables(
-            found, theory.predicate[name], flat(name, tensor).to(like.dtype))
+            found, theory.predicate[name], shared(name, tensor))
     found.unary.update({name: flat(name, tensor) for name, tensor in given.items() if name not in found.observed})
     for predicate in theory.predicates:
         if predicate.name not in found.unary and predicate.name not in found.observed:
@@ -122,6 +127,9 @@ def read_inputs(theory: Theory, unary: Logits, evidence: Evidence | None, mask: 
                 raise LogicMPError(f"{predicate.name} is closed world (*) and needs evidence",
                                    f"pass evidence={{{predicate.name!r}: a bool tensor}}")
             found.unary[predicate.name] = like.new_zeros(n_batch, *predicate.shape(sizes))
+    if not found.unary:
+        # the batch size must be visible somewhere
+        found.observed.update({name: x.expand(n_batch, *x.shape[1:]) for name, x in found.observed.items()})
     return found
 
 
@@ -160,6 +168,13 @@ def _check_predicate(what: str, name: str, tensor: Tensor, theory: Theory, like:
     if tensor.dim() < _n_dims(predicate) - _is_labels(predicate, tensor):
         raise LogicMPError(f"{place} has shape {list(tensor.shape)}; expected {_expected(predicate, {})}, "
                            f"because {predicate}")
+
+
+def _is_complete(predicate: Predicate, evidence: Tensor) -> bool:
+    """Whether floats observe a predicate as a whole: all zeros and ones, no NaN."""
+    if is_tracing() or predicate.is_categorical or not evidence.is_floating_point():
+        return False
+    return bool(((evidence == 0) | (evidence == 1)).all())
 
 
 def _check_tensor(place: str, tensor: Tensor, like: Tensor) -> None:
@@ -329,6 +344,15 @@ def _masks(theory: Theory, mask: Tensor | Mapping[str, Tensor] | None, sizes: Ma
                                    "key_padding_mask (True is padding) by `~mask`")
         masks[name] = tensor.expand((*batch, sizes[name])).reshape(math.prod(batch), sizes[name]).to(like.dtype)
     return masks
+
+
+def fact_tensors(theory: Theory, facts: Mapping[str, Sequence[tuple[int, ...]]]) -> dict[str, Tensor]:
+    """The facts that `Theory.split_facts` found, as bool tensors: evidence."""
+    found = {}
+    for name, places in facts.items():
+        found[name] = torch.zeros(theory.predicate[name].shape(theory.sizes), dtype=torch.bool)
+        found[name][tuple(torch.tensor(places).T)] = True
+    return found
 
 
 def world_tensors(world: World, dtype: torch.dtype = torch.float64) -> tuple[dict[str, Tensor], dict[str, Tensor]]:

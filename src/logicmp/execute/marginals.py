@@ -55,7 +55,7 @@ def as_given(inputs: Inputs, predicate: Predicate, logits: Mapping[str, Tensor],
     """Logits in the shape that was given; observed atoms are certain, atoms of missing entities unchanged."""
     if predicate.name in inputs.observed:
         certain = (inputs.observed[predicate.name] * 2 - 1) * CERTAIN
-        return certain.reshape(shape)
+        return certain.expand(math.prod(inputs.batch), *certain.shape[1:]).reshape(shape)
     out = logits[predicate.name]
     evidence = inputs.evidence.get(predicate.name)
     if evidence is not None:

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from ..parse.theory import Theory
 from ..plan.steps import At, Axis, Contract, Read, Scaled
-from .state import Call, Kept, Values
+from .state import Call, Kept, Values, is_tracing
 
 
 def spread(x: Tensor, axes: tuple[int, ...], ndim: int) -> Tensor:
@@ -51,6 +51,15 @@ class MatrixProduct:
         x = x.mT if self.left_transposed else x
         y = y.mT if self.right_transposed else y
         return (y.mT, x.mT) if transposed else (x, y)
+
+
+def multiply(left: Tensor, right: Tensor) -> Tensor:
+    """The product of two matrices, [batch, ...]; one that all items share is multiplied with all of them at once."""
+    if left.shape[0] == right.shape[0] or is_tracing():
+        return torch.matmul(left, right)
+    if right.shape[0] != 1:
+        return multiply(right.mT, left.mT).mT
+    return torch.mm(left.flatten(0, 1), right[0]).view(*left.shape[:2], right.shape[-1])
 
 
 class SymmetricSquare(torch.autograd.Function):
@@ -97,7 +106,7 @@ def compile_contract(step: Contract) -> Callable[[Values], Tensor]:
         return lambda values: values[operand].sum(dims)
     product = as_matrix_product(step)
     if product is not None:
-        return lambda values: torch.matmul(*product.factors(values, False))
+        return lambda values: multiply(*product.factors(values, False))
     left, right = terms
     first, second = step.operands
     if not any(n in right and n not in output for n in left):
@@ -126,7 +135,7 @@ def _general(step: Contract, left: str, right: str, output: str) -> Callable[[Va
         y = y.flatten(1 + n_shared, n_shared + n_summed)
         x = x.flatten(1 + n_shared, n_shared + n_rows) if n_rows else x.unsqueeze(1 + n_shared)
         y = y.flatten(2 + n_shared) if n_columns else y.unsqueeze(-1)
-        product = torch.matmul(x, y)
+        product = torch.matmul(x, y) if n_shared else multiply(x, y)
         return product.reshape(*product.shape[: 1 + n_shared], *row_shape, *column_shape)
 
     return run

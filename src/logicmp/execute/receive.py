@@ -18,7 +18,17 @@ from torch import Tensor
 from ..parse.theory import Theory
 from ..plan.steps import At, Axis, Contract, Plan, Read, Scaled, inputs
 from .labels import Column, LabelSets, spread_over_labels, weigh_labels
-from .operations import Apart, MatrixProduct, SymmetricSquare, as_matrix_product, factor, is_whole, spread, unview
+from .operations import (
+    Apart,
+    MatrixProduct,
+    SymmetricSquare,
+    as_matrix_product,
+    factor,
+    is_whole,
+    multiply,
+    spread,
+    unview,
+)
 from .recompute import Replay
 from .state import Call, Values, is_tracing
 
@@ -65,7 +75,7 @@ class _Part:
                 # under autocast the sum so far may have another precision: then torch must choose one
                 add = total.baddbmm_ if owned and total.dtype == left.dtype else partial(torch.baddbmm, total)
                 return add(left, right, alpha=times * self.sign), True
-            part, fresh = torch.matmul(left, right), True
+            part, fresh = multiply(left, right), True
         elif self.term.value is not None:
             part, fresh = spread(values[self.term.value], self.term.axes, ndim), False
         else:

@@ -11,6 +11,7 @@ Results depend on this choice, so `World.describe` prints it.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -232,3 +233,15 @@ def one_value_each(predicate: Predicate, values: np.ndarray) -> int:
         table = np.where(~has_true & (n_unknown == 1) & (table == UNKNOWN), 1, table)
     view[...] = table.reshape(view.shape)
     return int((~has_true & (n_unknown > 1)).sum())
+
+
+def with_sizes(theory: Theory, sizes: Mapping[str, int]) -> Theory:
+    """The theory with as many constants as its tensors have entries."""
+    more = {}
+    for name, size in theory.with_sizes(sizes).items():
+        if not size:
+            raise LogicMPError(f"type {name!r} has no constants", f"give sizes={{{name!r}: ...}}")
+        named = theory.type[name].constants
+        fresh = (new for k in itertools.count(1) if (new := str(k)) not in named)
+        more[name] = tuple(itertools.islice(fresh, size - len(named)))
+    return theory.with_constants(more)

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -35,6 +35,8 @@ def n_values(predicate: Predicate, sizes: Mapping[str, int]) -> int:
 HARD = -1
 # of the table of all sets and values
 MAX_CELLS = 2**28
+# a product with more literals is split into a chain of small ones
+MAX_LITERALS = 6
 
 
 class Sets:
@@ -337,3 +339,52 @@ def label_components(network: Network) -> np.ndarray:
         if (new == label).all():
             return label
         label = new
+
+
+def shorten(network: Network, max_literals: int = MAX_LITERALS) -> Network:
+    """Split long products: l1 l2 l3 ... becomes a chain of variables a2 = l1 l2, a3 = a2 l3, ...
+
+    `EXIST y P(y)` over a hundred constants is then a hundred tables of eight cells, and not one of 2^100.
+    """
+    counts = np.diff(network.begins)
+    is_long = counts > max_literals
+    if not is_long.any():
+        return network
+    n_variables = len(network.cards)
+    var: list[int] = []
+    sets: list[int] = []
+    about: list[tuple[int, int, float, int, int]] = []
+
+    def add(literals: Sequence[tuple[int, int]], param: int, share: float, rule: int, defined: int) -> None:
+        var.extend(v for v, _ in literals)
+        sets.extend(s for _, s in literals)
+        about.append((len(literals), param, share, rule, defined))
+
+    complement = {int(k): int(network.sets.complement(np.array([k]))[0]) for k in np.unique(network.set)}
+    complement |= {0: 1, 1: 0}
+    for f in np.flatnonzero(is_long).tolist():
+        span = slice(network.begins[f], network.begins[f + 1])
+        literals = list(zip(network.var[span].tolist(), network.set[span].tolist(), strict=True))
+        param, share, rule = int(network.param[f]), float(network.share[f]), int(network.rule[f])
+        held = literals[0]
+        for literal in literals[1:-1]:
+            new = (n_variables, 0)
+            n_variables += 1
+            for part in (held, literal):
+                add([new, (part[0], complement[part[1]])], HARD, 1.0, rule, new[0])
+            add([(new[0], 1), held, literal], HARD, 1.0, rule, new[0])
+            held = new
+        add([held, literals[-1]], param, share, rule, int(network.defines[f]))
+    short = np.repeat(~is_long, counts)
+    n_more = n_variables - len(network.cards)
+    lengths, params, shares, rules, defines = (np.array(column) for column in zip(*about, strict=True))
+    return replace(
+        network,
+        cards=np.concatenate([network.cards, np.full(n_more, 2, dtype=np.int64)]),
+        potentials=np.concatenate([network.potentials, np.zeros(2 * n_more)]),
+        begins=np.concatenate([[0], np.cumsum(np.concatenate([counts[~is_long], lengths]))]),
+        var=np.concatenate([network.var[short], var]), set=np.concatenate([network.set[short], sets]),
+        param=np.concatenate([network.param[~is_long], params]),
+        share=np.concatenate([network.share[~is_long], shares]),
+        rule=np.concatenate([network.rule[~is_long], rules]),
+        defines=np.concatenate([network.defines[~is_long], defines]))

@@ -5,9 +5,9 @@ Room: errors, parse -> **oracle** -> testing.  It imports nothing else of the pa
 
 from .cnf import SEMANTICS, clauses
 from .mean_field import elbo, expected_violations, mean_field_step
-from .worlds import count_models, exact_marginals, log_partition
+from .worlds import best_world, count_models, exact_marginals, log_partition
 
 __all__ = [
-    "SEMANTICS", "clauses", "count_models", "elbo", "exact_marginals", "expected_violations", "log_partition",
-    "mean_field_step",
+    "SEMANTICS", "best_world", "clauses", "count_models", "elbo", "exact_marginals", "expected_violations",
+    "log_partition", "mean_field_step",
 ]

@@ -67,6 +67,35 @@ def exact_marginals(theory: Theory, unary: Tensors | None = None, evidence: Tens
     return _enumerate(theory, unary, evidence, sizes, semantics, weights, max_worlds)[1]
 
 
+def best_world(theory: Theory, unary: Tensors | None = None, evidence: Tensors | None = None,
+               sizes: Mapping[str, int] | None = None, semantics: str = "exact", weights: Weights | None = None,
+               max_worlds: int = 2**26) -> tuple[float, dict[str, Tensor]]:
+    """The largest exponent of Eq. 1, and a world that has it, by predicate; arguments as for `log_partition`."""
+    ground = ground_theory(theory, evidence, sizes, semantics)
+    logits = {variable: tensor.detach().numpy() for variable, tensor in read_logits(theory, ground, unary).items()}
+    numbers = [tensor.detach() for tensor in read_weights(theory, ground.sizes, weights, math.inf)]
+    decided, components = _components(ground)
+    best = 0.0
+    for grounding in decided:
+        is_hard, is_true = theory.rules[grounding.rule].is_hard, truth(grounding.formula)
+        if is_hard and not is_true:
+            raise LogicMPError(f"the evidence violates the hard rule {str(theory.rules[grounding.rule])!r}")
+        best += float(weight_of(numbers, grounding)) if is_true and not is_hard else 0.0
+    values = {v: ground.possible[v][0] for v in ground.observed}
+    for variables, found in components:
+        highest = -math.inf
+        for world, scores in _scored_worlds(theory, ground, variables, found, logits, numbers, max_worlds):
+            at = int(np.argmax(scores))
+            if scores[at] > highest:
+                highest = float(scores[at])
+                values |= {v: int(np.broadcast_to(world[v], scores.shape)[at]) for v in variables}
+        if highest == -math.inf:
+            raise LogicMPError("no world satisfies the hard rules and the evidence")
+        best += highest
+    return best, to_tensors(theory, ground.sizes, {
+        v: torch.eye(n, dtype=torch.float64)[values[v]] for v, n in ground.variables.items()})
+
+
 def count_models(theory: Theory, sizes: Mapping[str, int] | None = None, max_worlds: int = 2**26) -> int:
     """How many worlds satisfy all hard rules.
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from ..errors import LogicMPError, Span, closest
-from .syntax import PLAIN_LABEL, Atom, Formula, Variable, atoms, free_variables, quoted, terms
+from .syntax import PLAIN_LABEL, Atom, Constant, Formula, Variable, atoms, free_variables, quoted, terms
 
 # the type of every argument in a theory that declares no predicate
 DEFAULT_TYPE = "thing"
@@ -188,6 +188,22 @@ class Theory:
             if size < len(t.constants) or (t.closed and size != len(t.constants)):
                 raise LogicMPError(f"type {t.name!r} has {len(t.constants)} constants, but its size is given as {size}")
         return {t.name: sizes.get(t.name, len(t.constants)) for t in self.types}
+
+    def split_facts(self) -> tuple[Theory, dict[str, list[tuple[int, ...]]]]:
+        """The theory without the facts of closed predicates (`parent(Dog, Animal).`), and these facts, as indices."""
+        found: dict[str, list[tuple[int, ...]]] = {}
+        rules = []
+        for rule in self.rules:
+            atom = rule.formula
+            if (rule.is_hard and isinstance(atom, Atom) and atom.labels is None and not rule.variables
+                    and self.predicate[atom.predicate].closed_world):
+                place = tuple(self.index(term.type, term.name) for term in atom.args if isinstance(term, Constant))
+                found.setdefault(atom.predicate, []).append(place)
+                if self.predicate[atom.predicate].symmetric:
+                    found[atom.predicate].append(place[::-1])
+            else:
+                rules.append(rule)
+        return (replace(self, rules=tuple(rules)) if found else self), found
 
     def __str__(self) -> str:
         listed = [str(t) for t in self.types if t.closed]

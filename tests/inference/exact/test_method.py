@@ -15,10 +15,10 @@ from logicmp import CostError, LogicMPError, infer, oracle, parse_facts, parse_t
 from logicmp.execute.inputs import world_from_tensors
 from logicmp.facts.world import build_world
 from logicmp.ground.build import build_network
+from logicmp.ground.network import shorten
 from logicmp.inference.answers import as_probability
 from logicmp.inference.bp.method import BeliefPropagation
 from logicmp.inference.exact.method import Exact, ExactModel
-from logicmp.inference.exact.structures import shorten
 from logicmp.inference.method import Problem, Status
 from logicmp.testing.method_battery import FACTS, SMOKERS, MethodBattery
 from logicmp.testing.random_models import Model, models

@@ -9,8 +9,9 @@ from networks import network_of, random_network, score, worlds
 from logicmp import parse_facts, parse_theory
 from logicmp.facts.world import build_world
 from logicmp.ground.build import build_network
+from logicmp.ground.network import shorten
 from logicmp.inference.exact.method import ExactModel
-from logicmp.inference.exact.structures import elimination_order, find_structures, shorten
+from logicmp.inference.exact.structures import elimination_order, find_structures
 
 
 def test_equal_components_are_solved_together() -> None:

@@ -18,13 +18,13 @@ import torch
 from torch import Tensor
 
 from ...errors import CostError
-from ...ground.network import HARD, Network
+from ...ground.network import HARD, Network, shorten
 from ...ground.propagate import contradiction
 from ...limits import Limits
 from ...parse.theory import Predicate, Rule
 from ..answers import odds_of_counts, odds_of_values
 from ..method import Method, Problem, Solution, Status
-from .structures import Structure, find_structures, shorten
+from .structures import Structure, find_structures
 
 # a component whose tables have more cells together is too wide
 MAX_CELLS = 2**22
