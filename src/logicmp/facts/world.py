@@ -130,7 +130,7 @@ def _values(theory: Theory, table: FactTable, closed: bool) -> tuple[np.ndarray,
     if math.prod(shape) > 2**31:
         raise LogicMPError(f"{predicate} has {math.prod(shape):,} atoms (limit {2**31:,})",
                            "remove constants that are not needed")
-    given = np.asarray(table.values, dtype=np.float64)
+    given = table.values
     places = _places(theory, table)
     # a variable that must have a value is not closed: its values cannot all be false
     must_have_value = predicate.is_categorical and not predicate.may_be_none
@@ -151,14 +151,15 @@ def _values(theory: Theory, table: FactTable, closed: bool) -> tuple[np.ndarray,
 def _places(theory: Theory, table: FactTable) -> tuple[np.ndarray, ...]:
     """Return the indices of the facts in the predicate's tensor, one array for each axis."""
     predicate = table.predicate
-    indexes = [{c: i for i, c in enumerate(theory.type[t].constants)} for t in predicate.types]
+    indexes = [theory.indices(t) for t in predicate.types]
     if predicate.labels is not None:
         indexes.append({label: i for i, label in enumerate(predicate.labels)})
     if not indexes:
         # an atom without arguments is in an array of length 1
-        return (np.zeros(len(table.args), dtype=np.int64),)
-    return tuple(np.fromiter((index[row[k]] for row in table.args), dtype=np.int64, count=len(table.args))
-                 for k, index in enumerate(indexes))
+        return (np.zeros(len(table), dtype=np.int64),)
+    if not len(table):
+        return tuple(np.zeros(0, dtype=np.int32) for _ in indexes)
+    return tuple(column.indices(index) for column, index in zip(table.columns, indexes, strict=True))
 
 
 def one_value_each(predicate: Predicate, values: np.ndarray) -> int:
