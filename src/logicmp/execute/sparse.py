@@ -1,0 +1,250 @@
+"""Run a plan of rows: marginals of dense and sparse predicates in, messages and violation counts out.
+
+Room: plan -> **execute** -> layer.  Paper: Eq. 4-5.
+
+    F(x,y) S(x) !S(y)      F observed: a sparse matrix; messages are its products with S and with 1 - S
+    C(a,b) C(b,c) C(a,c)   one list of triangles; all three messages in one pass
+
+Terms without sparse literals run as dense tensors. A sparse predicate is one vector of values, [1, rows], so the loop
+and the marginals need not know of it. Sums are float64, whatever the precision of the marginals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Mapping
+
+import torch
+from torch import Tensor
+
+from ..facts.supports import Support, flat_theory
+from ..normalize.build import normalize_theory
+from ..parse.theory import Theory
+from ..plan.build import MAX_ELEMENTS, build_plan
+from ..plan.eliminate import MAX_ROWS, Form, Grouped, Made, Operand, ReadAll, RowPlan, WeightsOf, build_rows
+from .dense import DenseExecutor
+from .recompute import Replay
+from .rows import Bilinear, Groups, Rows, make_rows
+from .state import Call, Values
+
+# a value of the rows, beside the values of the dense plan
+_ROW = "row"
+
+
+def build_sparse_executor(theory: Theory, sizes: Mapping[str, int], supports: Mapping[str, Support],
+                          observed: Collection[str] = (), semantics: str = "exact", max_rows: int = MAX_ROWS,
+                          max_elements: int = MAX_ELEMENTS, device: torch.device | None = None) -> SparseExecutor:
+    """Normalize and plan a theory for given sizes, sparse predicates and observed predicates.
+
+    Args:
+        theory: the rules.
+        sizes: the number of constants of each type.
+        supports: the sparse predicates.
+        observed: predicates that are evidence as a whole; every row of a sparse one is true.
+        semantics: "exact", "paper" or "alchemy".
+        max_rows: reject a rule that needs a list with more rows.
+        max_elements: as for `build_plan`.
+        device: of the tensors.
+    """
+    plan = build_rows(normalize_theory(theory, semantics, sizes), sizes, supports, observed, max_rows)
+    return SparseExecutor(plan, theory, sizes, supports, observed, max_elements, device or torch.device("cpu"))
+
+
+class SparseExecutor:
+    """A plan of rows, ready to run; what has no sparse literal runs in a dense executor."""
+
+    def __init__(self, rows: RowPlan, theory: Theory, sizes: Mapping[str, int], supports: Mapping[str, Support],
+                 observed: Collection[str], max_elements: int, device: torch.device):
+        self.rows = rows
+        self.dense = DenseExecutor(build_plan(rows.dense, sizes, {*observed, *supports}, max_elements), theory)
+        self.plan = self.dense.plan
+        self.device = device
+        self.theory = flat_theory(theory, supports, [name for name in supports if name in set(observed)])
+        self._lengths = [self._length(k, sizes, supports, theory) for k in range(len(rows.values))]
+        self._lists: dict[Hashable, Rows] = {}
+        self._groups = {k: Groups(v.output, v.n_places, device) for k, v in enumerate(rows.values)
+                        if isinstance(v, Grouped)}
+        self._roots = [(root, self._list(root.form)) for root in rows.roots]
+        self._made = {k: self._made_list(v) for k, v in enumerate(rows.values) if isinstance(v, Made)}
+        self._outputs = {k: torch.from_numpy(v.output.copy()).to(device) for k, v in enumerate(rows.values)
+                         if isinstance(v, Grouped)}
+
+    # lists
+
+    def _length(self, k: int, sizes: Mapping[str, int], supports: Mapping[str, Support], theory: Theory) -> int:
+        value = self.rows.values[k]
+        if isinstance(value, (Made, Grouped)):
+            return value.n_places
+        if isinstance(value, WeightsOf):
+            rule = theory.rules[value.rule]
+            types = [rule.variables[name] for name in rule.per_constant]
+        elif value.predicate in supports:
+            return supports[value.predicate].n_values
+        else:
+            types = list(theory.predicate[value.predicate].types)
+        return int(torch.Size([sizes[t] for t in types]).numel())
+
+    def _list(self, form: Form) -> Rows:
+        lengths = tuple(self._lengths[o.value] for o in form.operands)
+        # equal rows can be read with other values, such as the labels of one predicate
+        key = (form.key, lengths)
+        if key not in self._lists:
+            self._lists[key] = make_rows(form.columns, lengths, form.factors, self.device)
+        return self._lists[key]
+
+    def _made_list(self, made: Made) -> Rows:
+        """The form with its output as one more operand: the value is the derivative by it."""
+        lengths = [made.n_places, *(self._lengths[o.value] for o in made.form.operands)]
+        return make_rows([made.output, *made.form.columns], lengths, made.form.factors, self.device)
+
+    # running
+
+    def constants(self, call: Call) -> Values:
+        """The values that depend only on evidence and weights: once per call, not once per iteration."""
+        values = self.dense.constants(call)
+        found = self._values({}, call, {}, only_constant=True)
+        return {**values, **{(_ROW, k): x for k, x in found.items()}}
+
+    def messages(self, q: Mapping[str, Tensor], call: Call, constants: Values) -> dict[str, Tensor]:
+        """The weighted derivatives of all violation counts: d(sum of w V)/dq, for every predicate of `q`."""
+        zeros = {name: torch.zeros_like(x) for name, x in q.items()}
+        return {name: -update for name, update in self.subtract_messages(zeros, q, call, constants).items()}
+
+    def subtract_messages(self, base: Mapping[str, Tensor], q: Mapping[str, Tensor], call: Call, constants: Values,
+                          replay: Replay | None = None) -> dict[str, Tensor]:
+        """Eq. 2 without the normalization: base - d(sum of w V)/dq, for every predicate of `base`."""
+        found = self.dense.subtract_messages(base, q, call, constants, replay)
+        known = {key[1]: x for key, x in constants.items() if isinstance(key, tuple) and key[0] == _ROW}
+        for name, message in self._messages(self._values(q, call, known), call, q).items():
+            total = message.to(found[name].dtype).reshape(found[name].shape)
+            if replay is not None:
+                replay.updates.setdefault(name, []).append((total.detach(), None))
+            found[name] = found[name] - total
+        return found
+
+    def counts(self, q: Mapping[str, Tensor], call: Call, weighted: bool = False) -> Tensor:
+        """The expected violations of each rule, [batch, rules]; weighted, times the rule's weight."""
+        values = self._values(q, call, {}, with_weights=weighted)
+        products: dict[Hashable, Tensor] = {}
+        totals = [call.like.new_full((), constant, dtype=torch.float64) for constant in self.rows.constants]
+        for root, rows in self._roots:
+            first = self._operand(root.form.operands[0], values)
+            slope = self._derivatives(root.form, rows, values, (0,), products)[0]
+            totals[root.rule] = totals[root.rule] + root.coefficient * (first * slope).sum()
+        if weighted:
+            totals = [total if self.plan.rules[f].n_weight_axes else total * self._weight(f, call)
+                      for f, total in enumerate(totals)]
+        dense = self.dense.counts(q, call, weighted)
+        return dense + torch.stack(totals).to(dense.dtype) if totals else dense
+
+    def weighted_groundings(self, call: Call) -> Tensor:
+        """The groundings of each rule times their weights, [batch, rules]: its score if none is violated."""
+        return self.dense.weighted_groundings(call)
+
+    def _weight(self, f: int, call: Call) -> Tensor:
+        return call.weights[f].to(torch.float64).reshape(())
+
+    # up
+
+    def _values(self, q: Mapping[str, Tensor], call: Call, known: Mapping[int, Tensor], with_weights: bool = True,
+                only_constant: bool = False) -> dict[int, Tensor]:
+        """The values of the plan, flat and in float64."""
+        values = dict(known)
+        for k, value in enumerate(self.rows.values):
+            if k in values or (only_constant and self.rows.live[k]):
+                continue
+            if isinstance(value, ReadAll):
+                values[k] = self._read(value, q, call)
+            elif isinstance(value, WeightsOf):
+                weights = call.weights[value.rule].to(torch.float64).reshape(-1)
+                values[k] = weights if with_weights else torch.ones_like(weights)
+            elif isinstance(value, Made):
+                xs = [self._operand(o, values) for o in value.form.operands]
+                output = torch.zeros(value.n_places, dtype=torch.float64, device=self.device)
+                values[k] = self._made[k].derivatives([output, *xs], (0,))[0]
+            else:
+                product = self._groups[k].products(self._inside(value, values))
+                values[k] = product - 1 if value.minus_one else product
+        return values
+
+    def _read(self, value: ReadAll, q: Mapping[str, Tensor], call: Call) -> Tensor:
+        x = (q[value.predicate] if value.predicate in q else call.observed[value.predicate])[0]
+        if value.labels is not None:
+            x = x.index_select(-1, torch.tensor(sorted(value.labels), device=x.device)).to(torch.float64).sum(-1)
+        return x.to(torch.float64).reshape(-1)
+
+    def _operand(self, operand: Operand, values: Mapping[int, Tensor]) -> Tensor:
+        x = values[operand.value]
+        return 1 - x if operand.negated else x
+
+    def _inside(self, value: Grouped, values: Mapping[int, Tensor]) -> Tensor:
+        total: Tensor | None = None
+        for part, coefficient in value.parts:
+            x = coefficient * values[part]
+            total = 1 + x if total is None else total + x
+        return torch.ones(len(value.output), dtype=torch.float64, device=self.device) if total is None else total
+
+    # down
+
+    def _derivatives(self, form: Form, rows: Rows, values: Mapping[int, Tensor], wanted: tuple[int, ...],
+                     products: dict[Hashable, Tensor]) -> list[Tensor]:
+        """The derivatives of a form; products of one matrix with one vector are made once."""
+        if not isinstance(rows, Bilinear):
+            return rows.derivatives([self._operand(o, values) for o in form.operands], wanted)
+        found = []
+        for k in wanted:
+            other = form.operands[1 - k]
+            key = (id(rows), k, other.value)
+            if key not in products:
+                products[key] = rows.product(k, values[other.value])
+            found.append(rows.sums[k] - products[key] if other.negated else products[key])
+        return found
+
+    def _messages(self, values: Mapping[int, Tensor], call: Call, q: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        adjoints: dict[int, list[Tensor]] = {}
+        products: dict[Hashable, Tensor] = {}
+        for root, rows in self._roots:
+            seed: Tensor | float = root.coefficient
+            if not self.plan.rules[root.rule].n_weight_axes:
+                seed = seed * self._weight(root.rule, call)
+            wanted = tuple(k for k, o in enumerate(root.form.operands) if self.rows.live[o.value])
+            slopes = self._derivatives(root.form, rows, values, wanted, products) if wanted else []
+            for k, slope in zip(wanted, slopes, strict=True):
+                self._add(adjoints, root.form.operands[k], seed * slope)
+        found: dict[str, Tensor] = {}
+        for k in range(len(self.rows.values) - 1, -1, -1):
+            value = self.rows.values[k]
+            if k not in adjoints or not self.rows.live[k]:
+                continue
+            total = adjoints.pop(k)
+            adjoint = total[0] if len(total) == 1 else torch.stack(total).sum(0) if len(total) > 4 else sum(
+                total[1:], total[0])
+            if isinstance(value, ReadAll):
+                self._receive(found, value, adjoint, q)
+            elif isinstance(value, Made):
+                operands = value.form.operands
+                wanted = tuple(1 + j for j, o in enumerate(operands) if self.rows.live[o.value])
+                xs = [adjoint, *(self._operand(o, values) for o in operands)]
+                for j, slope in zip(wanted, self._made[k].derivatives(xs, wanted), strict=True):
+                    self._add(adjoints, operands[j - 1], slope)
+            elif isinstance(value, Grouped):
+                others = self._groups[k].others(self._inside(value, values)) * adjoint[self._outputs[k]]
+                for part, coefficient in value.parts:
+                    self._add(adjoints, Operand(part), coefficient * others)
+        return found
+
+    def _add(self, adjoints: dict[int, list[Tensor]], operand: Operand, slope: Tensor) -> None:
+        adjoints.setdefault(operand.value, []).append(-slope if operand.negated else slope)
+
+    def _receive(self, found: dict[str, Tensor], value: ReadAll, adjoint: Tensor, q: Mapping[str, Tensor]) -> None:
+        """Add a message to a predicate, at all labels of a set."""
+        name = value.predicate
+        if value.labels is not None:
+            n_labels = q[name].shape[-1]
+            chosen = torch.zeros(n_labels, dtype=torch.float64, device=adjoint.device)
+            chosen[sorted(value.labels)] = 1
+            adjoint = (adjoint.unsqueeze(-1) * chosen).reshape(-1)
+        if self.theory.predicate[name].symmetric:
+            # a dense symmetric predicate: its two orders are one variable, and on the diagonal they are one atom
+            square = adjoint.reshape(q[name].shape[1:])
+            adjoint = (square + square.mT - torch.diag_embed(square.diagonal())).reshape(-1)
+        found[name] = found[name] + adjoint if name in found else adjoint
