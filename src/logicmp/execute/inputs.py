@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from ..errors import LogicMPError, closest
+from ..facts.supports import Support
 from ..facts.world import UNKNOWN, World, one_value_each
 from ..parse.theory import Predicate, Theory
 from .state import is_tracing
@@ -221,6 +222,14 @@ def world_from_tensors(theory: Theory, unary: Mapping[str, Tensor] | None = None
     return World(theory, values, soft, {predicate.name: "" for predicate in theory.predicates})
 
 
-def to_tensors(arrays: Mapping[str, np.ndarray]) -> dict[str, Tensor]:
-    """Arrays of numpy as tensors that share their memory."""
-    return {name: torch.from_numpy(array) for name, array in arrays.items()}
+def to_tensors(arrays: Mapping[str, np.ndarray], supports: Mapping[str, Support]) -> dict[str, Tensor]:
+    """Arrays of numpy as tensors that share their memory; those of sparse predicates as sparse tensors."""
+    found = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    for name in found.keys() & supports.keys():
+        support = supports[name]
+        places = slice(None) if support.places is None else torch.from_numpy(support.places)
+        labels = found[name].shape[1:] if support.width == 1 else ()
+        values = found[name].reshape(support.n_values, *labels)[places]
+        indices = torch.from_numpy(np.stack(support.columns).astype(np.int64))
+        found[name] = torch.sparse_coo_tensor(indices, values, (*support.sizes, *labels), is_coalesced=True)
+    return found

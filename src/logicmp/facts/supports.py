@@ -50,9 +50,16 @@ class Support:
         keys, wanted = make_keys(self.columns, self.sizes), make_keys(columns, self.sizes)
         if not len(keys):
             return np.full(len(wanted), -1, dtype=np.int64)
+        order = None
+        if not bool((keys[1:] > keys[:-1]).all()):
+            # the values of functional arguments that are not the last ones
+            order = np.argsort(keys)
+            keys = keys[order]
         at = np.searchsorted(keys, wanted).clip(0, len(keys) - 1)
+        found = keys[at] == wanted
+        at = at if order is None else order[at]
         value = at if self.places is None else self.places[at]
-        return np.where(keys[at] == wanted, value, -1)
+        return np.where(found, value, -1)
 
 
 def make_keys(columns: Sequence[np.ndarray], sizes: Sequence[int]) -> np.ndarray:

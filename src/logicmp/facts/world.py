@@ -19,10 +19,13 @@ import numpy as np
 from ..errors import LogicMPError, closest
 from ..parse.theory import Predicate, Theory
 from .columns import Evidence, FactTable
+from .supports import SPARSE_SHARE, Support, flat_theory, make_support
 
 # conventions for atoms without a fact
 WORLDS = ("alchemy", "open", "closed")
 UNKNOWN = -1
+# atoms of a predicate whose atoms are all in memory
+MAX_ATOMS = 2**31
 
 
 @dataclass(frozen=True)
@@ -30,13 +33,15 @@ class World:
     """Theory and evidence as arrays: for each predicate, its true, false and unobserved atoms."""
 
     theory: Theory
-    # by predicate, int8 of the shape of its tensor: 1 true, 0 false, -1 unobserved
+    # by predicate, int8 of the shape of its tensor: 1 true, 0 false, -1 unobserved; of a sparse one, by row
     values: Mapping[str, np.ndarray]
     # by predicate, log-odds of the atoms with soft evidence, 0 elsewhere; only for predicates with soft evidence
     unary: Mapping[str, np.ndarray]
     # why each predicate is closed ("" if it is open)
     closed: Mapping[str, str]
     warnings: Sequence[str] = field(default=())
+    # the sparse predicates: every atom outside the support is false
+    supports: Mapping[str, Support] = field(default_factory=dict)
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -48,9 +53,14 @@ class World:
         return [name for name, values in self.values.items() if (values == UNKNOWN).any()]
 
     def describe(self) -> str:
-        """Which predicates are closed and which are open, in two lines."""
+        """Which predicates are closed and which are open, in two lines, and one line for each sparse predicate."""
         opened = ", ".join(name for name, why in self.closed.items() if not why)
-        return f"closed world: {self.describe_closed() or 'none'}\nopen world:   {opened or 'none'}"
+        lines = [f"closed world: {self.describe_closed() or 'none'}", f"open world:   {opened or 'none'}"]
+        for name, support in self.supports.items():
+            what = "true atoms" if bool((self.values[name] == 1).all()) else "candidates"
+            lines.append(f"sparse:       {name} ({len(support):,} {what} of {math.prod(support.sizes):,} atoms; all "
+                         "others are false)")
+        return "\n".join(lines)
 
     def describe_closed(self) -> str:
         """The closed predicates, and why they are closed; empty if there are none."""
@@ -63,7 +73,8 @@ class World:
 
 
 def build_world(evidence: Evidence, queried: Collection[str] = (), world: str = "alchemy",
-                closed: Collection[str] = (), opened: Collection[str] = ()) -> World:
+                closed: Collection[str] = (), opened: Collection[str] = (), dense_atoms: int | None = None,
+                candidates: Evidence | None = None) -> World:
     """Return the value of every atom; `world` decides those without a fact.
 
     >>> from logicmp import parse_facts, parse_theory
@@ -77,24 +88,96 @@ def build_world(evidence: Evidence, queried: Collection[str] = (), world: str = 
         world: "alchemy" (predicates with facts are closed unless queried), "open", or "closed" (all predicates are
             closed unless queried). A `*` in the declaration closes a predicate in all of them.
         closed, opened: predicates that are closed or open regardless of `world` and `*`.
+        dense_atoms: a closed predicate with more atoms than this is sparse if few are true; None if all predicates
+            must be dense.
+        candidates: atoms that can be true, read for the theory of the evidence; all other atoms of their predicates are
+            false.
     """
-    theory = evidence.theory
+    theory = evidence.theory if candidates is None else candidates.theory
     for t in theory.types:
         if not t.constants:
             raise LogicMPError(f"type {t.name!r} has no constants", f"declare them ({t.name} = {{A, B}}), or give "
                                "evidence that names them")
     reasons = _closed(evidence, set(queried), world, set(closed), set(opened))
     values, unary, warnings = {}, {}, []
+    supports: dict[str, Support] = {}
+    given = {} if candidates is None else candidates.tables
     for predicate in theory.predicates:
         table = evidence.tables.get(predicate.name, FactTable(predicate))
-        known, soft, n_open = _values(theory, table, bool(reasons[predicate.name]))
+        is_closed = bool(reasons[predicate.name])
+        support = _support(theory, table, is_closed, given.get(predicate.name), dense_atoms)
+        if support is None:
+            known, soft, n_open = _values(theory, table, is_closed)
+        else:
+            supports[predicate.name], known, soft, n_open = _sparse_values(theory, table, support)
         values[predicate.name] = known
         if soft is not None:
             unary[predicate.name] = soft
         if n_open:
             warnings.append(f"{predicate.name} is closed, but no fact gives a value to {n_open} of its variables: "
                             "they stay unobserved, because each must have one")
-    return World(theory, values, unary, reasons, warnings)
+    return World(theory, values, unary, reasons, warnings, supports)
+
+
+def _support(theory: Theory, table: FactTable, is_closed: bool, candidates: FactTable | None,
+             dense_atoms: int | None) -> Support | None:
+    """The atoms of a predicate that can be true: candidates and facts; None for all of them."""
+    predicate = table.predicate
+    n_atoms = math.prod(predicate.shape(theory.sizes))
+    if candidates is not None and dense_atoms is None:
+        raise LogicMPError(f"this method needs all {n_atoms:,} atoms of {predicate.name}; it cannot use candidates",
+                           "use -m mean-field, or remove the candidates")
+    if candidates is not None and is_closed:
+        raise LogicMPError(f"{predicate.name} has candidates, but it is closed: its atoms without a fact are false",
+                           f"query {predicate.name}, open it with --open {predicate.name}, or remove its candidates")
+    can_be_true = table.values != 0
+    if candidates is None:
+        n_true = int(can_be_true.sum())
+        is_large = dense_atoms is not None and n_atoms > dense_atoms and n_true < SPARSE_SHARE * n_atoms
+        if not (is_closed and is_large) or predicate.is_categorical:
+            if n_atoms > MAX_ATOMS:
+                raise _too_many(predicate, n_atoms, is_closed, dense_atoms)
+            return None
+    # facts are always among the candidates
+    kept = [table.take(np.flatnonzero(can_be_true)), *([] if candidates is None else [candidates])]
+    places = [_places(theory, part)[: len(predicate.arguments)] for part in kept]
+    columns = [np.concatenate(parts) for parts in zip(*places, strict=True)]
+    return make_support(predicate, [c for k, c in enumerate(columns) if k not in predicate.functional], theory.sizes)
+
+
+def _too_many(predicate: Predicate, n_atoms: int, is_closed: bool, dense_atoms: int | None) -> LogicMPError:
+    what = f"{predicate} has {n_atoms:,} atoms (limit {MAX_ATOMS:,})"
+    if dense_atoms is None:
+        return LogicMPError(what, "use -m mean-field, which can list only the atoms that can be true; or remove "
+                            "constants that are not needed")
+    if is_closed:
+        return LogicMPError(what, "remove constants that are not needed")
+    return LogicMPError(what, f"give the atoms of {predicate.name} that can be true with --candidates FILE, or let the "
+                        "rules find them with --reach 1")
+
+
+def _sparse_values(theory: Theory, table: FactTable, support: Support
+                   ) -> tuple[Support, np.ndarray, np.ndarray | None, int]:
+    """Like `_values`, by row; a predicate without unobserved rows keeps its true rows only."""
+    name = table.predicate.name
+    predicate = flat_theory(theory, {name: support}).predicate[name]
+    shape = predicate.shape({**theory.sizes, predicate.types[0]: support.n_values // support.width})
+    places, given = _places(theory, table), table.values
+    rows = support.find(places[: len(table.predicate.arguments)])
+    inside = rows >= 0
+    at: tuple[np.ndarray, ...] = np.unravel_index(rows[inside], (shape[0], *shape[1:]) if predicate.functional
+                                                  else (shape[0],))
+    if predicate.labels is not None:
+        at = (*at, places[-1][inside])
+    values = np.full(shape, UNKNOWN, dtype=np.int8)
+    soft = _fill(values, [at], given[inside])
+    n_open = one_value_each(predicate, values) if predicate.is_categorical else 0
+    if not predicate.is_categorical and not bool((values == UNKNOWN).any()) and bool((values == 0).any()):
+        read = values if support.places is None else values[support.places]
+        kept = np.flatnonzero(read == 1)
+        support = make_support(table.predicate, [c[kept] for c in support.columns], theory.sizes)
+        values, soft = np.ones(support.n_values, dtype=np.int8), None
+    return support, values, soft, n_open
 
 
 def _closed(evidence: Evidence, queried: set[str], world: str, closed: set[str], opened: set[str]) -> dict[str, str]:
@@ -127,25 +210,28 @@ def _values(theory: Theory, table: FactTable, closed: bool) -> tuple[np.ndarray,
     """Return the values of one predicate, its soft evidence, and the number of variables that could not be closed."""
     predicate = table.predicate
     shape = predicate.shape(theory.sizes)
-    if math.prod(shape) > 2**31:
-        raise LogicMPError(f"{predicate} has {math.prod(shape):,} atoms (limit {2**31:,})",
-                           "remove constants that are not needed")
     given = table.values
     places = _places(theory, table)
     # a variable that must have a value is not closed: its values cannot all be false
     must_have_value = predicate.is_categorical and not predicate.may_be_none
     values = np.full(shape or 1, 0 if closed and not must_have_value else UNKNOWN, dtype=np.int8)
-    is_soft = (given > 0) & (given < 1)
-    soft = None
-    for at in (places, places[::-1]) if predicate.symmetric else (places,):
-        values[at] = np.where(np.isnan(given) | is_soft, UNKNOWN, np.nan_to_num(given)).astype(np.int8)
-        if is_soft.any():
-            soft = np.zeros(shape or 1) if soft is None else soft
-            p = given[is_soft]
-            soft[tuple(place[is_soft] for place in at)] = np.log(p) - np.log1p(-p)
+    soft = _fill(values, (places, places[::-1]) if predicate.symmetric else (places,), given)
     n_open = one_value_each(predicate, values) if predicate.is_categorical else 0
     return (values.reshape(shape), None if soft is None else soft.reshape(shape),
             n_open if closed and must_have_value else 0)
+
+
+def _fill(values: np.ndarray, places: Sequence[tuple[np.ndarray, ...]], given: np.ndarray) -> np.ndarray | None:
+    """Write facts into an array; return the log-odds of soft evidence, None if there is none."""
+    is_soft = (given > 0) & (given < 1)
+    soft = None
+    for at in places:
+        values[at] = np.where(np.isnan(given) | is_soft, UNKNOWN, np.nan_to_num(given)).astype(np.int8)
+        if is_soft.any():
+            soft = np.zeros(values.shape) if soft is None else soft
+            p = given[is_soft]
+            soft[tuple(place[is_soft] for place in at)] = np.log(p) - np.log1p(-p)
+    return soft
 
 
 def _places(theory: Theory, table: FactTable) -> tuple[np.ndarray, ...]:

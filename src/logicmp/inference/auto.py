@@ -33,12 +33,16 @@ class Auto(MeanField):
     """
 
     name: ClassVar[str] = "auto"
+    # below this, a ground network is tried first, which needs all atoms
+    dense_atoms: ClassVar[int | None] = 2**26
     max_cells: int = MAX_CELLS
     max_messages: int = 300_000
 
     def solve(self, problem: Problem) -> Solution:
         if problem.semantics == "paper":
             return self._mean_field(problem, "the paper's semantics has no ground network")
+        if problem.world.supports:
+            return self._mean_field(problem, f"{', '.join(problem.world.supports)}: not all atoms are in memory")
         try:
             model = self._model(problem)
             # the other half of the time is for mean field

@@ -17,20 +17,25 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..errors import CostError
 from ..execute.dense import build_executor
 from ..execute.inputs import read_inputs, world_tensors
+from ..execute.lists import read_rows
 from ..execute.mean_field import Iteration, Run, initial_weights, largest_change
 from ..execute.schedule import Schedule, make_schedule
+from ..facts.supports import DENSE_ATOMS
 from ..facts.world import World
 from ..normalize.build import counted_formulas
-from ..parse.theory import Predicate, Rule
-from .answers import with_evidence
+from ..parse.theory import Predicate, Rule, Theory
+from .answers import formula_shape, with_evidence
 from .method import Method, Problem, Solution, Status, TraceLine
 
 # how often a run that oscillates continues with more damping
 MAX_RETRIES = 3
 # standard deviation of the log-odds that a restart begins with
 RESTART_SPREAD = 2.0
+# bindings of a queried formula in a world with sparse predicates
+MAX_BINDINGS = 2**26
 
 
 @dataclass
@@ -50,6 +55,7 @@ class MeanField(Method):
     """
 
     name: ClassVar[str] = "mean-field"
+    dense_atoms: ClassVar[int | None] = DENSE_ATOMS
     iterations: int = 200
     damping: float = 0.5
     tolerance: float = 1e-6
@@ -65,9 +71,8 @@ class MeanField(Method):
             odds = with_evidence(world, {name: np.zeros(v.shape) for name, v in world.values.items()})
             return Solution(odds, Status.EXACT, [_formula_odds(problem, rule, {}, evidence)
                                                  for rule in problem.formulas], notes=["no atom is unobserved"])
-        inputs = read_inputs(world.theory, unary, evidence, None)
-        executor = build_executor(world.theory, inputs.sizes, tuple(inputs.observed), problem.semantics)
-        run = Run(executor, inputs, initial_weights(world.theory, inputs.sizes, self.hard_weight, torch.float64))
+        run = _make_run(world, world.theory, unary, evidence, problem.semantics,
+                        initial_weights(world.theory, world.sizes, self.hard_weight, torch.float64))
         generator = torch.Generator().manual_seed(problem.seed)
         best: _Found | None = None
         n_runs = 0
@@ -88,7 +93,7 @@ class MeanField(Method):
             notes.append(f"the best of {n_runs}{f' of {self.restarts}' * is_cut_short} runs")
         logits = run.outputs(best.logits)
         odds = {name: np.zeros(values.shape) for name, values in world.values.items()}
-        odds |= {name: _log_odds(world.theory.predicate[name], world, x.numpy()) for name, x in logits.items()}
+        odds |= {name: _log_odds(run.theory.predicate[name], world, x.numpy()) for name, x in logits.items()}
         formulas = [_formula_odds(problem, rule, logits, evidence) for rule in problem.formulas]
         status = Status.TIME if is_cut_short else best.status
         return Solution(with_evidence(world, odds), status, formulas, elbo=best.elbo, notes=notes, trace=best.trace)
@@ -149,6 +154,16 @@ class MeanField(Method):
                       [late] if status is Status.TIME else [], trace)
 
 
+def _make_run(world: World, theory: Theory, unary: Mapping[str, Tensor], evidence: Mapping[str, Tensor],
+              semantics: str, weights: list[Tensor]) -> Run:
+    """A run of rules on a world, by lists of rows where it has sparse predicates."""
+    if world.supports:
+        inputs, executor = read_rows(theory, world.sizes, world.supports, unary, evidence, semantics)
+        return Run(executor, inputs, weights)
+    inputs = read_inputs(theory, unary, evidence, None)
+    return Run(build_executor(theory, inputs.sizes, tuple(inputs.observed), semantics), inputs, weights)
+
+
 @dataclass(frozen=True)
 class _Found:
     logits: dict[str, Tensor]
@@ -193,9 +208,12 @@ def _formula_odds(problem: Problem, rule: Rule, logits: Mapping[str, Tensor],
     theory = replace(world.theory, rules=(replace(rule, weight=1.0),))
     # a formula over observed atoms alone still needs a tensor to tell the precision
     given = dict(logits) or {name: torch.zeros(x.shape, dtype=torch.float64) for name, x in evidence.items()}
-    inputs = read_inputs(theory, given, evidence, None)
+    if world.supports and math.prod(formula_shape(rule, world)) > MAX_BINDINGS:
+        raise CostError(f"the query '{rule.formula}' has {math.prod(formula_shape(rule, world)):,} bindings (limit "
+                        f"{MAX_BINDINGS:,})", rule.span, "query atoms instead: of a sparse predicate, only those in its "
+                        "support are answered")
     (weight,) = initial_weights(theory, world.sizes, 1.0, torch.float64)
-    run = Run(build_executor(theory, inputs.sizes, tuple(inputs.observed)), inputs, [weight.requires_grad_()])
+    run = _make_run(world, theory, given, evidence, "exact", [weight.requires_grad_()])
     (slope,) = torch.autograd.grad(run.counts(run.marginals(), weighted=True).sum(), weight, materialize_grads=True)
     violated = slope.clamp(0, 1).numpy()
     with np.errstate(divide="ignore"):

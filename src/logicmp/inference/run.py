@@ -46,7 +46,7 @@ def method_class(name: str) -> type[Method]:
 def infer(theory: Theory | str, evidence: Evidence | str | None = None, query: str | Sequence[str] | None = None,
           method: str | Method = "auto", *, semantics: str = "exact", world: str = "alchemy",
           closed: Collection[str] = (), opened: Collection[str] = (), seed: int = 0, progress: Progress = silent,
-          max_seconds: float | None = None, max_groundings: int = MAX_GROUNDINGS, limits: Limits | None = None,
+          candidates: Evidence | str | None = None, max_seconds: float | None = None, max_groundings: int = MAX_GROUNDINGS, limits: Limits | None = None,
           **options: Any) -> Marginals:
     """Answer queries: the probability of every atom and formula they match.
 
@@ -64,6 +64,8 @@ def infer(theory: Theory | str, evidence: Evidence | str | None = None, query: s
             clauses of its formula); mean field also has "paper".
         world: which atoms without a fact are false, "alchemy", "open" or "closed"; see `build_world`.
         closed, opened: predicates that are closed or open whatever `world` is.
+        candidates: atoms that can be true, in the form of facts; every other atom of their predicates is false. For
+            mean field, where a predicate has too many atoms.
         seed: for methods that draw random numbers.
         progress: called with a task, how much of it is done, and how much there is to do.
         max_seconds: time limit for the whole call; methods return their best answers so far, with status "time".
@@ -87,7 +89,10 @@ def infer(theory: Theory | str, evidence: Evidence | str | None = None, query: s
     elif evidence.theory.rules != theory.rules:
         raise LogicMPError("the evidence was read for another theory", "read it with load_facts(path, theory)")
     queries = _queries(query, evidence.theory)
-    known = build_world(evidence, {name for q in queries for name in q.predicates}, world, closed, opened)
+    if isinstance(candidates, str):
+        candidates = parse_facts(candidates, evidence.theory, "<candidates>")
+    known = build_world(evidence, {name for q in queries for name in q.predicates}, world, closed, opened,
+                        solver.dense_atoms, candidates)
     if query is None:
         queries = _queries([name for name, why in known.closed.items() if not why], evidence.theory)
     if not queries:
