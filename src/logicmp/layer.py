@@ -25,6 +25,7 @@ from .errors import LogicMPError
 from .execute.dense import DenseExecutor, build_executor
 from .execute.explain import Push, Report, build_report, find_atom, push_of_each_rule, strongest
 from .execute.inputs import read_inputs
+from .execute.lists import SparsePlans, has_sparse, make_sparse_run
 from .execute.mean_field import Iteration, Run, Watch, initial_weights
 from .execute.schedule import SCHEDULES, Schedule, make_schedule
 from .files import load_tensors, save_tensors
@@ -122,6 +123,7 @@ class LogicMP(nn.Module):
                                reduce, hard_weight, positive_weights, dict(sizes or {}), max_elements)
         # by sizes and observed predicates; a plan serves all sizes near its own, unless it depends on them
         self._executors: dict[Any, DenseExecutor] = {}
+        self._sparse = SparsePlans()
         self._register()
         self.theory = parse_theory(theory) if isinstance(theory, str) else theory
         known = self.theory.with_sizes(self.options.sizes)
@@ -170,6 +172,9 @@ class LogicMP(nn.Module):
 
     def _run(self, unary: Logits, evidence: Evidence | None, mask: Mask | None) -> Run:
         weights = self.weights
+        if has_sparse(self.theory, unary, evidence):
+            return make_sparse_run(self.theory, unary, evidence, mask, self.options.sizes, weights,
+                                   self.options.semantics, self.options.reduce, self._sparse)
         inputs = read_inputs(self.theory, unary, evidence, mask)
         return Run(self.executor(inputs.sizes, tuple(inputs.observed)), inputs, weights, self.options.reduce)
 
@@ -189,7 +194,9 @@ class LogicMP(nn.Module):
         Args:
             unary: log-odds or logits by predicate; one tensor if only one predicate has no evidence. A predicate
                 without unary and evidence starts undecided.
-            evidence: by predicate, a bool tensor (all atoms observed) or a float one with 1, 0, and NaN for unobserved.
+            evidence: by predicate, a bool tensor (all atoms observed) or a float one with 1, 0, and NaN for unobserved;
+                or the true atoms only, as an int64 tensor [arguments, n] of entity numbers (`edge_index`) or as a
+                sparse tensor. A sparse tensor in `unary` lists the candidates: all other atoms are false.
             mask: which entities exist, by type, [batch..., n]; one tensor if there is only one type.
 
         Returns:
@@ -289,6 +296,8 @@ class LogicMP(nn.Module):
         with torch.no_grad():
             run = self._run(unary, evidence, mask)
             inputs = run.inputs
+            if has_sparse(self.theory, unary, evidence):
+                raise LogicMPError("explain needs dense tensors", "call .to_dense() on a part of the data that has the atom")
             found = find_atom(atom, self.theory, inputs.sizes)
             q = run.marginals(run.iterate(self.options.schedule))
             rules = normalize_theory(self.theory, self.options.semantics, inputs.sizes).rules
@@ -354,7 +363,7 @@ class LogicMP(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         # plans are made again when needed
-        return {**self.__dict__, "_executors": {}}
+        return {**self.__dict__, "_executors": {}, "_sparse": SparsePlans()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]

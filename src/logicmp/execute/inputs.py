@@ -50,7 +50,7 @@ def read_inputs(theory: Theory, unary: Tensor | Mapping[str, Tensor], evidence: 
         if argument is not None and not isinstance(argument, (Mapping, Tensor) if what == "mask" else Mapping):
             raise LogicMPError(f"{what} is a {type(argument).__name__}; expected a dict of torch tensors")
     given_evidence = dict(evidence or {})
-    given = dict(unary) if isinstance(unary, Mapping) else {_only_predicate(theory, given_evidence): unary}
+    given = dict(unary) if isinstance(unary, Mapping) else {only_predicate(theory, given_evidence): unary}
     for what, tensors in (("unary", given), ("evidence", given_evidence)):
         for name, tensor in tensors.items():
             _check_tensor(what, name, tensor, theory)
@@ -91,7 +91,8 @@ def read_inputs(theory: Theory, unary: Tensor | Mapping[str, Tensor], evidence: 
     return Inputs(full, observed, partial, _masks(theory, mask, sizes, batch, like), sizes, batch)
 
 
-def _only_predicate(theory: Theory, evidence: Mapping[str, Tensor]) -> str:
+def only_predicate(theory: Theory, evidence: Mapping[str, Tensor]) -> str:
+    """The predicate of a tensor without a name: the only one without evidence."""
     # float evidence observes some atoms and leaves the others to unary
     whole = {name for name, x in evidence.items() if isinstance(x, Tensor) and x.dtype == torch.bool}
     latent = [p.name for p in theory.predicates if p.name not in evidence]
@@ -231,5 +232,6 @@ def to_tensors(arrays: Mapping[str, np.ndarray], supports: Mapping[str, Support]
         labels = found[name].shape[1:] if support.width == 1 else ()
         values = found[name].reshape(support.n_values, *labels)[places]
         indices = torch.from_numpy(np.stack(support.columns).astype(np.int64))
-        found[name] = torch.sparse_coo_tensor(indices, values, (*support.sizes, *labels), is_coalesced=True)
+        found[name] = torch.sparse_coo_tensor(indices, values, (*support.sizes, *labels), is_coalesced=True,
+                                              check_invariants=False)
     return found

@@ -81,8 +81,8 @@ class Run:
         self.call = _average(call, executor) if reduce == "mean" else call
         # unary potentials as they enter Eq. 2, one per variable
         self.base = self._one_per_variable(inputs.unary)
-        # values that depend only on evidence and weights, with the call they belong to
-        self._constants: tuple[Call, Values] | None = None
+        # values that depend only on evidence and weights, with the call they belong to, and whether they carry gradients
+        self._constants: tuple[Call, bool, Values] | None = None
         # tensors that must not change in place before the backward pass
         self._sources = [*self.base.values(), *inputs.evidence.values(), *inputs.masks.values(), *weights]
 
@@ -149,9 +149,10 @@ class Run:
     def _subtract(self, base: Mapping[str, Tensor], q: Mapping[str, Tensor], factor: float,
                   replay: Replay | None) -> dict[str, Tensor]:
         call = self._scaled(factor)
-        if self._constants is None or self._constants[0] is not call:
-            self._constants = call, self.executor.constants(call)
-        return self.executor.subtract_messages(base, q, call, self._constants[1], replay)
+        carries = torch.is_grad_enabled()
+        if self._constants is None or self._constants[0] is not call or self._constants[1] != carries:
+            self._constants = call, carries, self.executor.constants(call)
+        return self.executor.subtract_messages(base, q, call, self._constants[2], replay)
 
     # the size of messages, for schedules that depend on it
 

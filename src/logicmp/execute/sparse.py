@@ -55,7 +55,7 @@ class SparseExecutor:
     def __init__(self, rows: RowPlan, theory: Theory, sizes: Mapping[str, int], supports: Mapping[str, Support],
                  observed: Collection[str], max_elements: int, device: torch.device):
         self.rows = rows
-        self.dense = DenseExecutor(build_plan(rows.dense, sizes, {*observed, *supports}, max_elements), theory)
+        self.dense = DenseExecutor(build_plan(rows.dense, sizes, observed, max_elements), theory)
         self.plan = self.dense.plan
         self.device = device
         self.theory = flat_theory(theory, supports, [name for name in supports if name in set(observed)])

@@ -229,10 +229,11 @@ class _Builder:
 
     def _cases(self, terms: Iterable[Signed]) -> tuple[Signed, ...]:
         found: list[Signed] = []
-        todo = [(c, part) for c, cube in terms if not any(self.sizes[t] < n for t, n in cube.needs)
-                for c, part in self._expand(c, cube, within=False)]
+        todo = [part for c, cube in terms for part in self._expand(c, cube, within=False)]
         while todo:
             coefficient, cube = todo.pop(0)
+            if any(self.sizes[t] < n for t, n in cube.needs):
+                continue
             product = next((f for f in cube.factors if isinstance(f, Product) and self._is_sparse(cube)
                             and len(set(names_in(f))) > 1), None)
             apart = next((f for f in cube.factors if isinstance(f, Differ) and not hosts(cube, f)), None)
