@@ -63,6 +63,12 @@ def infer(
         "-cw", "--closed", metavar="P,Q", help="Close these predicates: their atoms without a fact are false.")] = "",
     opened: Annotated[str, typer.Option(
         "-ow", "--open", metavar="P,Q", help="Open these predicates: their atoms without a fact are unobserved.")] = "",
+    candidates: Annotated[list[str] | None, typer.Option(
+        "--candidates", metavar="FILE", help="Mean field: atoms that can be true, in the form of facts; all other atoms "
+        "of their predicates are false; repeatable.")] = None,
+    reach: Annotated[int, typer.Option(
+        metavar="K", help="Mean field: candidates of open predicates with over a million atoms are what the rules "
+        "conclude from the facts in K applications; 0 takes all atoms.")] = 0,
     seed: Annotated[int, typer.Option("-seed", "--seed", help="Set the seed of all random choices.")] = 0,
     iterations: Annotated[int | None, typer.Option(
         help="Mean field, bp, hl-mrf: maximum number of iterations; mean field with --tolerance 0 runs exactly this "
@@ -108,22 +114,23 @@ def infer(
     # the clock of the whole command starts here
     limits = Limits(options.pop("max_seconds", None), options.pop("max_groundings", MAX_GROUNDINGS))
     check_places({"the results": results, "the trace": trace, "the plot": plot},
-                 [*models, *(evidence or []), query_file])
+                 [*models, *(evidence or []), *(candidates or []), query_file])
     if plot is not None:
         from ..show.plot import check_plot
 
         check_plot(plot)
-    if [*models, *(evidence or [])].count("-") > 1:
+    if [*models, *(evidence or []), *(candidates or [])].count("-") > 1:
         raise LogicMPError("standard input ('-') can be read only once")
     theory = load_theory(models, grammar.value)
     facts = load_facts(evidence, theory) if evidence else parse_facts("", theory)
+    allowed = load_facts(candidates, facts.theory) if candidates else None
     queries = _queries(query or [], query_file)
     say = _say(quiet)
     for warning in facts.warnings:
         say(f"warning: {warning}")
     ask: dict[str, Any] = {"query": queries or None, "semantics": semantics.value, "world": world.value,
                            "closed": split_names(closed), "opened": split_names(opened), "seed": seed,
-                           "limits": limits}
+                           "limits": limits, "candidates": allowed, "reach": reach}
     # importing torch is slow, so errors in the files are reported first
     from ..inference.run import infer as run
 

@@ -98,7 +98,7 @@ def build_world(evidence: Evidence, queried: Collection[str] = (), world: str = 
         if not t.constants:
             raise LogicMPError(f"type {t.name!r} has no constants", f"declare them ({t.name} = {{A, B}}), or give "
                                "evidence that names them")
-    reasons = _closed(evidence, set(queried), world, set(closed), set(opened))
+    reasons = closed_predicates(evidence, set(queried), world, set(closed), set(opened))
     values, unary, warnings = {}, {}, []
     supports: dict[str, Support] = {}
     given = {} if candidates is None else candidates.tables
@@ -180,7 +180,9 @@ def _sparse_values(theory: Theory, table: FactTable, support: Support
     return support, values, soft, n_open
 
 
-def _closed(evidence: Evidence, queried: set[str], world: str, closed: set[str], opened: set[str]) -> dict[str, str]:
+def closed_predicates(evidence: Evidence, queried: set[str], world: str, closed: set[str],
+                      opened: set[str]) -> dict[str, str]:
+    """Why each predicate is closed, empty for an open one; arguments as for `build_world`."""
     if world not in WORLDS:
         raise LogicMPError(f"unknown world {world!r}", f"available worlds: {', '.join(WORLDS)}")
     known = evidence.theory.predicate

@@ -66,6 +66,7 @@ class MeanField(Method):
 
     def solve(self, problem: Problem) -> Solution:
         world = problem.world
+        _check_bindings(problem)
         unary, evidence = world_tensors(world)
         if not unary:
             odds = with_evidence(world, {name: np.zeros(v.shape) for name, v in world.values.items()})
@@ -175,6 +176,15 @@ class _Found:
     trace: list[TraceLine]
 
 
+def _check_bindings(problem: Problem) -> None:
+    """Reject queried formulas with too many bindings in a world whose predicates have too many atoms."""
+    for rule in problem.formulas if problem.world.supports else ():
+        n = math.prod(formula_shape(rule, problem.world))
+        if n > MAX_BINDINGS:
+            raise CostError(f"the query '{rule.formula}' has {n:,} bindings (limit {MAX_BINDINGS:,})", None,
+                            "query atoms instead: of a sparse predicate, only those in its support are answered")
+
+
 def _n_hard_groundings(problem: Problem) -> int:
     sizes = problem.world.sizes
     return sum(math.prod(max(0, sizes[v.type] - v.high + v.low) for v in free)
@@ -208,10 +218,6 @@ def _formula_odds(problem: Problem, rule: Rule, logits: Mapping[str, Tensor],
     theory = replace(world.theory, rules=(replace(rule, weight=1.0),))
     # a formula over observed atoms alone still needs a tensor to tell the precision
     given = dict(logits) or {name: torch.zeros(x.shape, dtype=torch.float64) for name, x in evidence.items()}
-    if world.supports and math.prod(formula_shape(rule, world)) > MAX_BINDINGS:
-        raise CostError(f"the query '{rule.formula}' has {math.prod(formula_shape(rule, world)):,} bindings (limit "
-                        f"{MAX_BINDINGS:,})", rule.span, "query atoms instead: of a sparse predicate, only those in its "
-                        "support are answered")
     (weight,) = initial_weights(theory, world.sizes, 1.0, torch.float64)
     run = _make_run(world, theory, given, evidence, "exact", [weight.requires_grad_()])
     (slope,) = torch.autograd.grad(run.counts(run.marginals(), weighted=True).sum(), weight, materialize_grads=True)

@@ -17,6 +17,7 @@ from ..errors import LogicMPError, closest
 from ..facts.columns import Evidence
 from ..facts.db import parse_facts
 from ..facts.world import World, build_world
+from ..ground.reach import reach as find_candidates
 from ..limits import MAX_GROUNDINGS, Limits, Progress, silent
 from ..normalize.build import SEMANTICS
 from ..parse.load import parse_theory
@@ -46,8 +47,8 @@ def method_class(name: str) -> type[Method]:
 def infer(theory: Theory | str, evidence: Evidence | str | None = None, query: str | Sequence[str] | None = None,
           method: str | Method = "auto", *, semantics: str = "exact", world: str = "alchemy",
           closed: Collection[str] = (), opened: Collection[str] = (), seed: int = 0, progress: Progress = silent,
-          candidates: Evidence | str | None = None, max_seconds: float | None = None, max_groundings: int = MAX_GROUNDINGS, limits: Limits | None = None,
-          **options: Any) -> Marginals:
+          candidates: Evidence | str | None = None, reach: int = 0, max_seconds: float | None = None,
+          max_groundings: int = MAX_GROUNDINGS, limits: Limits | None = None, **options: Any) -> Marginals:
     """Answer queries: the probability of every atom and formula they match.
 
     >>> found = infer("2 Smokes(x) => Cancer(x)", "Smokes(Anna)", "Cancer")
@@ -66,6 +67,8 @@ def infer(theory: Theory | str, evidence: Evidence | str | None = None, query: s
         closed, opened: predicates that are closed or open whatever `world` is.
         candidates: atoms that can be true, in the form of facts; every other atom of their predicates is false. For
             mean field, where a predicate has too many atoms.
+        reach: find candidates of open predicates with many atoms: what the rules conclude from the facts when they are
+            applied this many times; 0 to take all atoms.
         seed: for methods that draw random numbers.
         progress: called with a task, how much of it is done, and how much there is to do.
         max_seconds: time limit for the whole call; methods return their best answers so far, with status "time".
@@ -88,13 +91,17 @@ def infer(theory: Theory | str, evidence: Evidence | str | None = None, query: s
         evidence = parse_facts(evidence or "", theory)
     elif evidence.theory.rules != theory.rules:
         raise LogicMPError("the evidence was read for another theory", "read it with load_facts(path, theory)")
-    queries = _queries(query, evidence.theory)
     if isinstance(candidates, str):
         candidates = parse_facts(candidates, evidence.theory, "<candidates>")
-    known = build_world(evidence, {name for q in queries for name in q.predicates}, world, closed, opened,
-                        solver.dense_atoms, candidates)
+    # candidates can name more constants
+    named = evidence.theory if candidates is None else candidates.theory
+    queries = _queries(query, named)
+    queried = {name for q in queries for name in q.predicates}
+    if reach:
+        candidates = find_candidates(evidence, reach, queried, world, set(closed), set(opened), candidates)
+    known = build_world(evidence, queried, world, closed, opened, solver.dense_atoms, candidates)
     if query is None:
-        queries = _queries([name for name, why in known.closed.items() if not why], evidence.theory)
+        queries = _queries([name for name, why in known.closed.items() if not why], named)
     if not queries:
         raise _nothing_to_answer(known, is_empty=query is not None)
     formulas = {str(rule.formula): rule for rule in (q.as_rule() for q in queries if not q.is_atom)}
