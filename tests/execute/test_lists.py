@@ -136,6 +136,15 @@ def test_gradients_of_candidates() -> None:
     assert torch.autograd.gradcheck(lambda v: layer(coo(indices, v, 5)).values(), values)
 
 
+def test_gradients_of_gradients() -> None:
+    # of a dense tensor: torch's own sparse tensors give wrong second derivatives
+    layer = LogicMP("F(p, p)\nG(p, p)\nS(p)\n0.5 F(x,y) ^ S(x) => S(y)\n0.3 F(a,b) ^ F(b,c) ^ G(a,c) ^ S(a) ^ S(b) => S(c)",
+                    iterations=2, dtype=torch.float64)
+    evidence = {"F": random_links(5, 5), "G": random_links(6, 5)}
+    unary = torch.randn(5, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradgradcheck(lambda x: layer({"S": x}, evidence)["S"], unary)
+
+
 # plans
 
 

@@ -42,7 +42,8 @@ class WorldName(StrEnum):
 def infer(
     models: InputOption,
     evidence: Annotated[list[str] | None, typer.Option(
-        "-e", "--evidence", metavar="FILE", help="Facts: a .db file, or - for stdin; repeatable.")] = None,
+        "-e", "--evidence", metavar="FILE", help="Facts: a .db file, - for stdin, or Friends=friends.csv for the table of a "
+        "predicate (.csv, .parquet); repeatable.")] = None,
     query: Annotated[list[str] | None, typer.Option(
         "-q", "--query", metavar="P,Q(x,A),...", help="Predicates, atoms or formulas to answer; without -q and -f, "
         "every predicate that is not closed.")] = None,

@@ -15,9 +15,11 @@ import bisect
 import math
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +31,7 @@ from ..parse.syntax import Atom, Constant, Not, Variable
 from ..parse.theory import Predicate, Theory
 from ..parse.tokens import Defined, EmptyError, Include, Starred, Statement, UnexpectedError
 from .columns import Column, Evidence, FactTable, Numbers, first_of_each
+from .tables import read_table, split_table_path, to_columns
 
 # a constant that needs no quotes, as in the grammar
 _CONSTANT = (r"(?:[A-Z][\w']*(?:-[\w']+)*|[^\W\d][\w']*(?:-[^\W\d][\w']*)*"
@@ -63,12 +66,39 @@ def parse_facts(text: str, theory: Theory, name: str = "<facts>") -> Evidence:
     return _read_all([Source(name, text)], theory)
 
 
-def _read_all(sources: Sequence[Source], theory: Theory) -> Evidence:
+@dataclass(frozen=True)
+class _Table:
+    """The table of one predicate, with its name for errors."""
+
+    name: str
+    predicate: str
+    table: Any
+
+
+def _read_all(sources: Sequence[Source | _Table], theory: Theory) -> Evidence:
     """Read all files together, because a fact of one file can contradict a fact of another."""
     reader = _FactReader(theory)
     for source in sources:
-        _read(source, reader)
+        if isinstance(source, _Table):
+            _add_table(source, reader)
+        else:
+            _read(source, reader)
     return reader.finish()
+
+
+def _add_table(table: _Table, reader: _FactReader) -> None:
+    growing = reader.tables[table.predicate]
+    columns, values = to_columns(growing.predicate, table.table, table.name)
+    labels = growing.predicate.labels
+    if labels is not None:
+        unknown = [name for name in columns[-1].names if name not in labels]
+        if unknown:
+            raise LogicMPError(f"{table.name}: {unknown[0]!r} is not a label of {table.predicate}",
+                               closest(unknown[0], labels, "label"))
+    before = reader.open(_Rows(table.name, "\n" * len(values)))
+    numbered = [np.fromiter(map(numbers.__getitem__, column.names), dtype=np.int32, count=len(column.names))[column.codes]
+                for numbers, column in zip(growing.numbers, columns, strict=True)]
+    growing.add(numbered, values, before + 1 + np.arange(len(values)))
 
 
 def _read(source: Source, reader: _FactReader) -> None:
@@ -121,6 +151,22 @@ def _read_plain(found: list[tuple[str, ...]], reader: _FactReader, first_line: i
 
 def _all(column: tuple[str, ...]) -> tuple[str, ...]:
     return column
+
+
+class _Rows(Source):
+    """A table in place of a text: one empty line for each row."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Row(Span):
+    """A row of a table, shown by its number."""
+
+    @property
+    def line(self) -> int:
+        return self.start
+
+    def show(self) -> str:
+        return f" --> {self.source.name}, row {self.start}"
 
 
 class _Growing:
@@ -305,6 +351,8 @@ class _FactReader:
         """Return the span of a line, by its number in all files together."""
         k = bisect.bisect_left(self.before, number) - 1
         source, number = self.sources[k], int(number) - self.before[k]
+        if isinstance(source, _Rows):
+            return _Row(source, number, number)
         start, line = _start(source, number), source.line(number)
         return Span(source, start + len(line) - len(line.lstrip()), start + len(line.rstrip()))
 
@@ -322,20 +370,30 @@ def _atom(table: FactTable, row: int) -> Atom:
     return Atom(table.predicate.name, tuple(map(Constant, args[:n])), args[n:] or None)
 
 
-def load_facts(paths: str | Path | Sequence[str | Path], theory: Theory) -> Evidence:
-    """Read facts from files, from `-` (standard input), or from the file `facts` in a folder of ExpressGNN.
+def load_facts(paths: str | Path | Sequence[str | Path] | Mapping[str, Any], theory: Theory) -> Evidence:
+    """Read facts from files, from `-` (standard input), from a folder of ExpressGNN, or from tables.
 
     Args:
-        paths: one or several files, `-` for standard input, or ExpressGNN folders.
+        paths: one or several files, `-` for standard input, ExpressGNN folders, or `Friends=friends.csv` for the table
+            of a predicate; or a mapping from predicates to data frames, dicts of columns or 2-d arrays, with one column
+            for each argument, and a column "value" if not all facts are true.
         theory: declares the predicates; open types get new constants.
     """
+    if isinstance(paths, Mapping):
+        for name in paths:
+            if name not in theory.predicate:
+                raise unknown_predicate(name, theory.predicate, None)
+        return _read_all([_Table(name, name, table) for name, table in paths.items()], theory)
     paths = [paths] if isinstance(paths, (str, Path)) else paths
-    return _read_all([_source(path) for path in paths], theory)
+    return _read_all([_source(path, theory) for path in paths], theory)
 
 
-def _source(path: str | Path) -> Source:
+def _source(path: str | Path, theory: Theory) -> Source | _Table:
     if str(path) == "-":
         return read_stdin("facts are plain text in UTF-8")
+    table = split_table_path(str(path), theory)
+    if table is not None:
+        return _Table(str(table[1]), table[0], read_table(table[1]))
     # os.path, because Path.is_dir raises an error for a name that is too long
     if os.path.isdir(path):
         path = Path(path)

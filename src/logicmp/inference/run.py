@@ -15,7 +15,7 @@ from typing import Any
 
 from ..errors import LogicMPError, closest
 from ..facts.columns import Evidence
-from ..facts.db import parse_facts
+from ..facts.db import load_facts, parse_facts
 from ..facts.world import World, build_world
 from ..ground.reach import reach as find_candidates
 from ..limits import MAX_GROUNDINGS, Limits, Progress, silent
@@ -44,8 +44,8 @@ def method_class(name: str) -> type[Method]:
     return method
 
 
-def infer(theory: Theory | str, evidence: Evidence | str | None = None, query: str | Sequence[str] | None = None,
-          method: str | Method = "auto", *, semantics: str = "exact", world: str = "alchemy",
+def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | None = None,
+          query: str | Sequence[str] | None = None, method: str | Method = "auto", *, semantics: str = "exact", world: str = "alchemy",
           closed: Collection[str] = (), opened: Collection[str] = (), seed: int = 0, progress: Progress = silent,
           candidates: Evidence | str | None = None, reach: int = 0, max_seconds: float | None = None,
           max_groundings: int = MAX_GROUNDINGS, limits: Limits | None = None, **options: Any) -> Marginals:
@@ -57,7 +57,8 @@ def infer(theory: Theory | str, evidence: Evidence | str | None = None, query: s
 
     Args:
         theory: rules, as a `Theory` or as text.
-        evidence: facts, as `Evidence` read for this theory or as text.
+        evidence: facts, as `Evidence` read for this theory, as text, or as a mapping from predicates to data frames,
+            dicts of columns or 2-d arrays.
         query: predicates, atoms or formulas; by default every predicate that is not closed.
         method: "auto" (exact inference where possible, bp or mean field for the rest), another name in `METHODS`, or a
             `Method` object with its options set.
@@ -89,6 +90,8 @@ def infer(theory: Theory | str, evidence: Evidence | str | None = None, query: s
     theory = parse_theory(theory) if isinstance(theory, str) else theory
     if evidence is None or isinstance(evidence, str):
         evidence = parse_facts(evidence or "", theory)
+    elif isinstance(evidence, Mapping):
+        evidence = load_facts(evidence, theory)
     elif evidence.theory.rules != theory.rules:
         raise LogicMPError("the evidence was read for another theory", "read it with load_facts(path, theory)")
     if isinstance(candidates, str):
