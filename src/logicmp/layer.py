@@ -24,8 +24,8 @@ from torch import Tensor, nn
 from .errors import LogicMPError
 from .execute.dense import DenseExecutor, build_executor
 from .execute.explain import Push, Report, build_report, find_atom, push_of_each_rule, strongest
-from .execute.inputs import read_inputs
-from .execute.lists import SparsePlans, has_sparse, make_sparse_run
+from .execute.inputs import has_sparse, read_inputs
+from .execute.lists import make_sparse_run
 from .execute.mean_field import Iteration, Run, Watch, initial_weights
 from .execute.schedule import SCHEDULES, Schedule, make_schedule
 from .files import load_tensors, save_tensors
@@ -123,7 +123,8 @@ class LogicMP(nn.Module):
                                reduce, hard_weight, positive_weights, dict(sizes or {}), max_elements)
         # by sizes and observed predicates; a plan serves all sizes near its own, unless it depends on them
         self._executors: dict[Any, DenseExecutor] = {}
-        self._sparse = SparsePlans()
+        # for sparse tensors, by their indices
+        self._sparse: list[Any] = []
         self._register()
         self.theory = parse_theory(theory) if isinstance(theory, str) else theory
         known = self.theory.with_sizes(self.options.sizes)
@@ -297,7 +298,8 @@ class LogicMP(nn.Module):
             run = self._run(unary, evidence, mask)
             inputs = run.inputs
             if has_sparse(self.theory, unary, evidence):
-                raise LogicMPError("explain needs dense tensors", "call .to_dense() on a part of the data that has the atom")
+                raise LogicMPError("explain needs dense tensors",
+                                   "call .to_dense() on a part of the data that has the atom")
             found = find_atom(atom, self.theory, inputs.sizes)
             q = run.marginals(run.iterate(self.options.schedule))
             rules = normalize_theory(self.theory, self.options.semantics, inputs.sizes).rules
@@ -363,7 +365,7 @@ class LogicMP(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         # plans are made again when needed
-        return {**self.__dict__, "_executors": {}, "_sparse": SparsePlans()}
+        return {**self.__dict__, "_executors": {}, "_sparse": []}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""Sparse tensors in the layer: outputs and gradients equal those of dense tensors; plans are kept; errors name the row."""
+"""Sparse tensors in the layer: outputs and gradients equal those of dense tensors; errors name the row."""
 
 from __future__ import annotations
 
@@ -138,7 +138,8 @@ def test_gradients_of_candidates() -> None:
 
 def test_gradients_of_gradients() -> None:
     # of a dense tensor: torch's own sparse tensors give wrong second derivatives
-    layer = LogicMP("F(p, p)\nG(p, p)\nS(p)\n0.5 F(x,y) ^ S(x) => S(y)\n0.3 F(a,b) ^ F(b,c) ^ G(a,c) ^ S(a) ^ S(b) => S(c)",
+    layer = LogicMP("F(p, p)\nG(p, p)\nS(p)\n0.5 F(x,y) ^ S(x) => S(y)\n"
+                    "0.3 F(a,b) ^ F(b,c) ^ G(a,c) ^ S(a) ^ S(b) => S(c)",
                     iterations=2, dtype=torch.float64)
     evidence = {"F": random_links(5, 5), "G": random_links(6, 5)}
     unary = torch.randn(5, dtype=torch.float64, requires_grad=True)

@@ -192,7 +192,8 @@ RULES = {
                {"L": 0.4}, ("L",)),
     "labels of pairs": ("r(n, n) in {P, Q, R}\n0.5 r(x,y)=P ^ r(y,z)=P => r(x,z)=P", {"r": 0.5}, ()),
     "one weight per constant": ("0.5 A(+a,b) ^ S(b) => B(a,b)", {"A": 0.4, "B": 0.4}, ()),
-    "exists": ("0.5 S(x) => EXIST y F(x,y)\n0.3 A(x,z) => EXIST y (F(x,y) ^ G(y,z))", {"F": 0.4, "A": 0.5, "G": 0.4}, ()),
+    "exists": ("0.5 S(x) => EXIST y F(x,y)\n"
+               "0.3 A(x,z) => EXIST y (F(x,y) ^ G(y,z))", {"F": 0.4, "A": 0.5, "G": 0.4}, ()),
     "exists with a dense part": ("0.5 S(x) => EXIST y (F(x,y) ^ S(y))", {"F": 0.4}, ("F",)),
     "a count of its own": ("0.5 F(x,y) => S(z)", {"F": 0.4}, ()),
     "empty": ("0.5 C(a,b) ^ C(b,c) => C(a,c)\n0.2 C(a,b) ^ S(a)", {"C": 0.0}, ()),
@@ -267,4 +268,5 @@ def test_hubs_do_not_overflow_the_estimate() -> None:
     matrix = torch.zeros(1, n, n, dtype=torch.float64)
     matrix[0, support.columns[0].astype(np.int64), support.columns[1].astype(np.int64)] = 1
     got = sparse.counts({"S": q}, Call(weights, {"thing": n}, q))
-    assert math.isclose(float(got[0, 0]), float(want.counts({"S": q, "F": matrix}, Call(weights, {"thing": n}, q))[0, 0]))
+    truth = want.counts({"S": q, "F": matrix}, Call(weights, {"thing": n}, q))
+    assert math.isclose(float(got[0, 0]), float(truth[0, 0]))

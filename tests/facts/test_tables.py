@@ -33,7 +33,8 @@ def frames(columns: dict[str, list[Any]]) -> list[Any]:
     names = list(columns)
     found = [columns, {name: np.array(column, dtype=object) for name, column in columns.items()},
              np.array(list(zip(*columns.values(), strict=True)), dtype=object), pandas.DataFrame(columns),
-             pandas.DataFrame(columns, index=range(7, 7 + len(columns[names[0]]))), pandas.DataFrame(columns).astype("category")]
+             pandas.DataFrame(columns, index=range(7, 7 + len(columns[names[0]]))),
+             pandas.DataFrame(columns).astype("category")]
     return found
 
 
@@ -52,7 +53,8 @@ def test_tables_equal_text(kind: int) -> None:
 
 def test_values_of_facts() -> None:
     table = {"x": ["A", "B", "C", "D"], "value": [1, 0, 0.25, None]}
-    assert show(load_facts({"Smokes": table}, THEORY)) == ["Smokes(A) 1", "Smokes(B) 0", "Smokes(C) 0.25", "Smokes(D) nan"]
+    assert show(load_facts({"Smokes": table}, THEORY)) == [
+        "Smokes(A) 1", "Smokes(B) 0", "Smokes(C) 0.25", "Smokes(D) nan"]
 
 
 def test_csv(tmp_path: Path) -> None:
@@ -96,7 +98,8 @@ def test_infer_takes_tables() -> None:
     ({"Smokes": {"x": ["A"], "value": ["yes"]}}, "Smokes, column 'value': could not convert string to float: 'yes'"),
     ({"Smokes": 3}, "Smokes: expected a table, got a int"),
     ({"label": {"t": [1], "l": ["X"]}}, "label: 'X' is not a label of label"),
-    ({"Likes": {"a": ["A", "B"], "c": ["Red", "Blue"]}}, "'Blue' is not a constant of type 'color', whose constants are listed\n --> Likes, row 2"),
+    ({"Likes": {"a": ["A", "B"], "c": ["Red", "Blue"]}},
+     "'Blue' is not a constant of type 'color', whose constants are listed\n --> Likes, row 2"),
     ({"Smokes": {"x": ["A", "B", "A"], "value": [1, 0, 0]}},
      "Smokes(A) is given two different values\n --> Smokes, row 1\n --> Smokes, row 3"),
 ])
@@ -112,7 +115,7 @@ def test_errors_of_files(tmp_path: Path) -> None:
         load_facts(f"Friends={path}", THEORY)
     with pytest.raises(LogicMPError, match="is a table, and does not name its predicate\nhint: write Friends="):
         load_facts(path, THEORY)
-    with pytest.raises(LogicMPError, match="^cannot read .*none.csv"):
+    with pytest.raises(LogicMPError, match=r"^cannot read .*none\.csv"):
         load_facts(f"Friends={tmp_path / 'none.csv'}", THEORY)
 
 

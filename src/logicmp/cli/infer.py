@@ -42,8 +42,8 @@ class WorldName(StrEnum):
 def infer(
     models: InputOption,
     evidence: Annotated[list[str] | None, typer.Option(
-        "-e", "--evidence", metavar="FILE", help="Facts: a .db file, - for stdin, or Friends=friends.csv for the table of a "
-        "predicate (.csv, .parquet); repeatable.")] = None,
+        "-e", "--evidence", metavar="FILE", help="Facts: a .db file, - for stdin, or Friends=friends.csv for the table "
+        "of a predicate (.csv, .parquet); repeatable.")] = None,
     query: Annotated[list[str] | None, typer.Option(
         "-q", "--query", metavar="P,Q(x,A),...", help="Predicates, atoms or formulas to answer; without -q and -f, "
         "every predicate that is not closed.")] = None,
@@ -65,8 +65,8 @@ def infer(
     opened: Annotated[str, typer.Option(
         "-ow", "--open", metavar="P,Q", help="Open these predicates: their atoms without a fact are unobserved.")] = "",
     candidates: Annotated[list[str] | None, typer.Option(
-        "--candidates", metavar="FILE", help="Mean field: atoms that can be true, in the form of facts; all other atoms "
-        "of their predicates are false; repeatable.")] = None,
+        "--candidates", metavar="FILE", help="Mean field: atoms that can be true, written as facts; all other atoms of "
+        "their predicates are false; repeatable.")] = None,
     reach: Annotated[int, typer.Option(
         metavar="K", help="Mean field: candidates of open predicates with over a million atoms are what the rules "
         "conclude from the facts in K applications; 0 takes all atoms.")] = 0,

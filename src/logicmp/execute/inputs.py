@@ -189,6 +189,27 @@ def _masks(theory: Theory, mask: Tensor | Mapping[str, Tensor] | None, sizes: Ma
     return masks
 
 
+def has_sparse(theory: Theory, unary: object, evidence: object) -> bool:
+    """Whether a call of the layer has a sparse tensor or a list of index columns."""
+    given = list(unary.values()) if isinstance(unary, Mapping) else [unary]
+    columns = evidence.items() if isinstance(evidence, Mapping) else ()
+    return (any(isinstance(x, Tensor) and x.layout != torch.strided for x in given)
+            or any(isinstance(x, Tensor) and is_sparse(theory, name, x) for name, x in columns))
+
+
+def is_sparse(theory: Theory, name: str, tensor: Tensor) -> bool:
+    """Whether evidence is a sparse tensor or a list of index columns."""
+    return tensor.layout != torch.strided or _is_columns(theory, name, tensor)
+
+
+def _is_columns(theory: Theory, name: str, tensor: Tensor) -> bool:
+    """Whether evidence is `edge_index`: int64, one row for each argument."""
+    predicate = theory.predicate.get(name)
+    return (predicate is not None and tensor.dtype == torch.int64 and tensor.dim() == 2
+            and len(predicate.arguments) >= 2 and predicate.labels is None
+            and tensor.shape[0] == len(predicate.arguments))
+
+
 def world_tensors(world: World, dtype: torch.dtype = torch.float64) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """Unary potentials and evidence of a world, as the layer takes them; fully observed predicates are bool."""
     unary: dict[str, Tensor] = {}

@@ -18,7 +18,7 @@ from torch import Tensor
 from ..errors import LogicMPError, closest
 from ..facts.supports import Support, flat_theory, make_support, rows_type
 from ..parse.theory import Predicate, Theory
-from .inputs import Inputs, only_predicate, read_inputs
+from .inputs import Inputs, is_sparse, only_predicate, read_inputs
 from .mean_field import Run
 from .sparse import SparseExecutor, build_sparse_executor
 
@@ -60,26 +60,6 @@ def _flat_inputs(theory: Theory, sizes: Mapping[str, int], supports: Mapping[str
 # tensors of the layer
 
 
-def has_sparse(theory: Theory, unary: object, evidence: object) -> bool:
-    """Whether a call of the layer has a sparse tensor or a list of index columns."""
-    given = list(unary.values()) if isinstance(unary, Mapping) else [unary]
-    columns = evidence.items() if isinstance(evidence, Mapping) else ()
-    return (any(isinstance(x, Tensor) and x.layout != torch.strided for x in given)
-            or any(isinstance(x, Tensor) and _is_sparse(theory, name, x) for name, x in columns))
-
-
-def _is_sparse(theory: Theory, name: str, tensor: Tensor) -> bool:
-    return tensor.layout != torch.strided or _is_columns(theory, name, tensor)
-
-
-def _is_columns(theory: Theory, name: str, tensor: Tensor) -> bool:
-    """Whether evidence is `edge_index`: int64, one row for each argument."""
-    predicate = theory.predicate.get(name)
-    return (predicate is not None and tensor.dtype == torch.int64 and tensor.dim() == 2
-            and len(predicate.arguments) >= 2 and predicate.labels is None
-            and tensor.shape[0] == len(predicate.arguments))
-
-
 @dataclass(frozen=True)
 class _Rows:
     """The rows of one sparse tensor: entity numbers, [arguments, n], and a value for each, None for true."""
@@ -115,22 +95,15 @@ class SparseRun(Run):
                                        check_invariants=False)
 
 
-class SparsePlans:
-    """Plans of one layer by the indices they were made for; the last few are kept."""
+# plans of earlier calls: what they were made for, their indices with the version of each, and the plan
+Kept = list[tuple[object, list[tuple[Tensor, int]], _Plan]]
 
-    def __init__(self) -> None:
-        self._kept: list[tuple[object, list[tuple[Tensor, int]], _Plan]] = []
 
-    def find(self, key: object, indices: Sequence[Tensor]) -> _Plan | None:
-        """The plan for equal indices."""
-        for known, tensors, plan in reversed(self._kept):
-            if known == key and all(_is_same(x, old, version)
-                                    for x, (old, version) in zip(indices, tensors, strict=True)):
-                return plan
-        return None
-
-    def keep(self, key: object, indices: Sequence[Tensor], plan: _Plan) -> None:
-        self._kept = [*self._kept[1 - MAX_KEPT :], (key, [(x, x._version) for x in indices], plan)]
+def _find(kept: Kept, key: object, indices: Sequence[Tensor]) -> _Plan | None:
+    for known, tensors, plan in reversed(kept):
+        if known == key and all(_is_same(x, old, version) for x, (old, version) in zip(indices, tensors, strict=True)):
+            return plan
+    return None
 
 
 def _is_same(new: Tensor, old: Tensor, version: int) -> bool:
@@ -142,7 +115,7 @@ def _is_same(new: Tensor, old: Tensor, version: int) -> bool:
 
 def make_sparse_run(theory: Theory, unary: Tensor | Tensors, evidence: Tensors | None, mask: object,
                     known: Mapping[str, int], weights: Sequence[Tensor], semantics: str, reduce: str,
-                    plans: SparsePlans) -> SparseRun:
+                    plans: Kept) -> SparseRun:
     """A run of the layer on sparse and dense tensors.
 
     Args:
@@ -152,7 +125,7 @@ def make_sparse_run(theory: Theory, unary: Tensor | Tensors, evidence: Tensors |
         mask: must be None.
         known: sizes of types that are given, as options of the layer.
         weights, semantics, reduce: of the layer.
-        plans: plans of earlier calls.
+        plans: plans of earlier calls; the one of this call is added.
     """
     if mask is not None:
         raise LogicMPError("mask cannot be used with sparse tensors",
@@ -167,7 +140,7 @@ def make_sparse_run(theory: Theory, unary: Tensor | Tensors, evidence: Tensors |
     rows = {name: _read_rows(theory.predicate[name], f"unary[{name!r}]", x) for name, x in given.items()
             if x.layout != torch.strided}
     facts = {name: _read_rows(theory.predicate[name], f"evidence[{name!r}]", x) for name, x in given_evidence.items()
-             if _is_sparse(theory, name, x)}
+             if is_sparse(theory, name, x)}
     dense = {name: x for name, x in given.items() if name not in rows}
     dense_evidence = {name: x for name, x in given_evidence.items() if name not in facts}
     for name in rows.keys() & dense_evidence.keys() | facts.keys() & dense.keys():
@@ -177,17 +150,17 @@ def make_sparse_run(theory: Theory, unary: Tensor | Tensors, evidence: Tensors |
     for what, tensors_of in (("unary", rows), ("evidence", facts)):
         for name, part in tensors_of.items():
             _check_range(theory.predicate[name], f"{what}[{name!r}]", part.indices, sizes)
-    like = next(iter({**dense, **rows}.values()), None)
-    device = torch.device("cpu") if like is None else (like.indices if isinstance(like, _Rows) else like).device
+    devices = [x.device for x in (*dense.values(), *(part.indices for part in rows.values()))]
+    device = devices[0] if devices else torch.device("cpu")
     # rows that are not false: a change of their values changes the plan
     is_true = {name: _all_true(part) for name, part in facts.items() if name not in rows}
     whole = tuple(name for name, x in dense_evidence.items() if x.dtype == torch.bool)
     key = (tuple(sizes.items()), tuple(rows), tuple(facts), tuple(is_true.items()), whole, device)
     indices = [part.indices for part in (*rows.values(), *facts.values())]
-    plan = plans.find(key, indices)
+    plan = _find(plans, key, indices)
     if plan is None:
         plan = _plan(theory, sizes, rows, facts, is_true, whole, semantics, device)
-        plans.keep(key, indices, plan)
+        plans[:] = [*plans[1 - MAX_KEPT :], (key, [(x, x._version) for x in indices], plan)]
     return _run(theory, sizes, dense, dense_evidence, rows, facts, is_true, weights, reduce, plan)
 
 
@@ -267,7 +240,7 @@ def _read_rows(predicate: Predicate, what: str, tensor: Tensor) -> _Rows:
     if tensor.layout == torch.strided:
         # a transposed list of pairs is not contiguous
         return _Rows(tensor.contiguous(), None, None)
-    coo = (tensor if tensor.layout == torch.sparse_coo else tensor.to_sparse_coo()).coalesce()
+    coo = (tensor if tensor.layout == torch.sparse_coo else tensor.to_sparse(layout=torch.sparse_coo)).coalesce()
     keys = len(predicate.arguments) - len(predicate.functional)
     n_dense = (predicate.labels is not None) + len(predicate.functional)
     is_last = predicate.functional == tuple(range(keys, len(predicate.arguments)))

@@ -81,7 +81,7 @@ class Run:
         self.call = _average(call, executor) if reduce == "mean" else call
         # unary potentials as they enter Eq. 2, one per variable
         self.base = self._one_per_variable(inputs.unary)
-        # values that depend only on evidence and weights, with the call they belong to, and whether they carry gradients
+        # values that depend only on evidence and weights, with their call, and whether they carry gradients
         self._constants: tuple[Call, bool, Values] | None = None
         # tensors that must not change in place before the backward pass
         self._sources = [*self.base.values(), *inputs.evidence.values(), *inputs.masks.values(), *weights]

@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 
-@njit(cache=True, nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True, error_model="numpy")
 def all_derivatives(places: np.ndarray, factors: np.ndarray, x: np.ndarray, out: np.ndarray) -> None:
     """Add the derivative by every operand to `out`.
 

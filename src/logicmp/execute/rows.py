@@ -68,9 +68,9 @@ def _csr(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int], factors:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
         # int32 and contiguous: int64 indices take 2 to 10 times as long, and others give wrong products
-        return torch.sparse_csr_tensor(torch.from_numpy(starts), torch.from_numpy(np.ascontiguousarray(columns, np.int32)),
-                                       torch.from_numpy(np.ascontiguousarray(values, np.float64)), shape,
-                                       device=device, check_invariants=False)
+        return torch.sparse_csr_tensor(
+            torch.from_numpy(starts), torch.from_numpy(np.ascontiguousarray(columns, np.int32)),
+            torch.from_numpy(np.ascontiguousarray(values, np.float64)), shape, device=device, check_invariants=False)
 
 
 class _Product(torch.autograd.Function):
@@ -116,7 +116,7 @@ class Multilinear:
             out = torch.zeros_like(flat)
             ones = np.ones(0) if self.factors is None else self.factors.numpy()
             all_derivatives(self.places, ones, flat.numpy(), out.numpy())
-            parts = out.split(self.lengths)
+            parts = torch.split(out, self.lengths)
             return [parts[k] for k in wanted]
         found = [x.new_zeros(n) for x, n in zip(xs, self.lengths, strict=True)]
         for start in range(0, self.n_rows, CHUNK):

@@ -31,13 +31,13 @@ from ..parse.syntax import Atom, Constant, Not, Variable
 from ..parse.theory import Predicate, Theory
 from ..parse.tokens import Defined, EmptyError, Include, Starred, Statement, UnexpectedError
 from .columns import Column, Evidence, FactTable, Numbers, first_of_each
-from .tables import read_table, split_table_path, to_columns
+from .tables import TABLES, read_table, split_table_path, to_columns
 
 # a constant that needs no quotes, as in the grammar
 _CONSTANT = (r"(?:[A-Z][\w']*(?:-[\w']+)*|[^\W\d][\w']*(?:-[^\W\d][\w']*)*"
              r"|-?(?:\d+\.\d+|\.\d+|\d+)(?:[eE][-+]?\d+)?(?!\w))")
 PLAIN_FACT_CONSTANT = re.compile(_CONSTANT)
-# the plain facts of a text, one tuple for each line: soft evidence, sign, predicate, arguments; all other lines are empty
+# one tuple for each line: soft evidence, sign, predicate and arguments of a plain fact; empty strings for other lines
 MAX_PLAIN = 3
 _LINES = re.compile(r"^(?:[ \t]*(?:(0?\.\d+|1\.0*|[01])[ \t]+)?([!?]?)[ \t]*([^\W\d]\w*)[ \t]*"
                     rf"\([ \t]*({_CONSTANT})[ \t]*" + rf"(?:,[ \t]*({_CONSTANT})[ \t]*" * (MAX_PLAIN - 1)
@@ -96,7 +96,7 @@ def _add_table(table: _Table, reader: _FactReader) -> None:
             raise LogicMPError(f"{table.name}: {unknown[0]!r} is not a label of {table.predicate}",
                                closest(unknown[0], labels, "label"))
     before = reader.open(_Rows(table.name, "\n" * len(values)))
-    numbered = [np.fromiter(map(numbers.__getitem__, column.names), dtype=np.int32, count=len(column.names))[column.codes]
+    numbered = [np.fromiter(map(numbers.__getitem__, column.names), np.int32, len(column.names))[column.codes]
                 for numbers, column in zip(growing.numbers, columns, strict=True)]
     growing.add(numbered, values, before + 1 + np.arange(len(values)))
 
@@ -191,10 +191,16 @@ class _Growing:
 
     def table(self) -> FactTable:
         """The facts in the order of their lines."""
-        columns = [Column(list(numbers), np.concatenate([np.zeros(0, dtype=np.int32), *pieces]))
-                   for numbers, pieces in zip(self.numbers, self.codes, strict=True)]
+        columns = []
+        for numbers, pieces in zip(self.numbers, self.codes, strict=True):
+            columns.append(Column(list(numbers), np.concatenate([np.zeros(0, dtype=np.int32), *pieces])))
+            # the pieces are no longer needed: release their memory, column by column
+            numbers.clear()
+            pieces.clear()
         lines = np.concatenate([np.zeros(0, dtype=np.int64), *self.lines])
+        self.lines.clear()
         table = FactTable(self.predicate, columns, np.concatenate([np.zeros(0), *self.values]), lines)
+        self.values.clear()
         is_sorted = bool((lines[1:] >= lines[:-1]).all())
         return table if is_sorted else table.take(np.argsort(lines, kind="stable"))
 
@@ -330,7 +336,7 @@ class _FactReader:
         again = table.lines[is_again]
         count = "1 fact" if len(again) == 1 else f"{len(again)} facts"
         place = self._line(again[0])
-        return table.take(np.flatnonzero(~is_again)), (
+        return table.keep(np.flatnonzero(~is_again)), (
             f"{place.source.name}: {count} of {table.predicate.name} {'is' if len(again) == 1 else 'are'} "
             f"given again, first on line {place.line}")
 
@@ -391,9 +397,9 @@ def load_facts(paths: str | Path | Sequence[str | Path] | Mapping[str, Any], the
 def _source(path: str | Path, theory: Theory) -> Source | _Table:
     if str(path) == "-":
         return read_stdin("facts are plain text in UTF-8")
-    table = split_table_path(str(path), theory)
-    if table is not None:
-        return _Table(str(table[1]), table[0], read_table(table[1]))
+    if str(path).lower().endswith(TABLES):
+        name, file = split_table_path(str(path), theory)
+        return _Table(str(file), name, read_table(file))
     # os.path, because Path.is_dir raises an error for a name that is too long
     if os.path.isdir(path):
         path = Path(path)

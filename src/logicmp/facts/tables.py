@@ -4,7 +4,7 @@ Room: parse -> **facts** -> ground, layer.  Paper: the set O of observations.
 
     Friends=friends.csv      a header, then one fact per row: one column for each argument, in order
     {"Friends": frame}       pandas, polars, pyarrow, a dict of columns, or a 2-d array
-    a column "value"         1 true, 0 false, between them soft evidence, missing for unobserved; without it all are true
+    a column "value"         1 true, 0 false, between them soft evidence, missing for unobserved; by default 1
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from ..parse.theory import Predicate, Theory
 from .columns import Column, Numbers
 
 VALUE = "value"
-FORMATS = (".csv", ".parquet")
+# how the names of tables end
+TABLES = (".csv", ".parquet")
 
 
-def split_table_path(path: str, theory: Theory) -> tuple[str, Path] | None:
-    """The predicate and the file of `Friends=friends.csv`; None for a file of facts.
+def split_table_path(path: str, theory: Theory) -> tuple[str, Path]:
+    """The predicate and the file of `Friends=friends.csv`.
 
     >>> from logicmp import parse_theory
     >>> split_table_path("Friends=friends.csv", parse_theory("Friends(p, p)"))
     ('Friends', PosixPath('friends.csv'))
     """
     name, equals, file = path.partition("=")
-    if Path(path).suffix.lower() not in FORMATS:
-        return None
     if not equals or name not in theory.predicate:
         if equals and name.isidentifier():
-            raise LogicMPError(f"predicate {name!r} is not declared", closest(name, list(theory.predicate), "predicate"))
+            raise LogicMPError(f"predicate {name!r} is not declared",
+                               closest(name, list(theory.predicate), "predicate"))
         example = next(iter(theory.predicate), "P")
         raise LogicMPError(f"{path!r} is a table, and does not name its predicate", f"write {example}={path}")
     return name, Path(file)
@@ -49,7 +49,7 @@ def read_table(path: Path) -> Any:
     """The columns of a CSV or Parquet file, by name."""
     if path.suffix.lower() == ".parquet":
         need("pyarrow", "tables", f"reading {str(path)!r}", "write the table as .csv")
-        from pyarrow import ArrowException, parquet
+        from pyarrow import ArrowException, parquet  # type: ignore[import-not-found, unused-ignore]
 
         try:
             return parquet.read_table(path)
@@ -66,7 +66,7 @@ def read_table(path: Path) -> Any:
         if len(row) != len(header):
             raise LogicMPError(f"{path}, row {number}: {len(row)} fields, but the header has {len(header)}",
                                'put a field that contains a comma in quotes: "a, b"')
-    return dict(zip(header, zip(*body, strict=True), strict=True)) if body else {name: () for name in header}
+    return dict(zip(header, zip(*body, strict=True), strict=True)) if body else dict.fromkeys(header, ())
 
 
 def to_columns(predicate: Predicate, table: Any, what: str) -> tuple[list[Column], np.ndarray]:
@@ -86,8 +86,8 @@ def to_columns(predicate: Predicate, table: Any, what: str) -> tuple[list[Column
     names = [name for name in arrays if name != VALUE]
     if len(names) != len(expected):
         raise LogicMPError(f"{what}: {len(names)} columns ({', '.join(map(repr, names))}), expected {len(expected)}, "
-                           f"because {predicate}", "one column for each argument, in order, and a column 'value' if not "
-                           "all facts are true")
+                           f"because {predicate}", "one column for each argument, in order, and a column 'value' if "
+                           "not all facts are true")
     lengths = {len(column) for column in arrays.values()}
     if len(lengths) > 1:
         raise LogicMPError(f"{what}: the columns have different lengths: "
@@ -147,7 +147,8 @@ def _values(column: np.ndarray, what: str) -> np.ndarray:
     try:
         found = np.array([np.nan if x is None or x == "" else float(x) for x in column.tolist()], dtype=np.float64)
     except (TypeError, ValueError) as cause:
-        raise LogicMPError(f"{what}, column {VALUE!r}: {cause}", "1 true, 0 false, between them soft evidence") from None
+        raise LogicMPError(f"{what}, column {VALUE!r}: {cause}",
+                           "1 true, 0 false, between them soft evidence") from None
     outside = ~np.isnan(found) & ((found < 0) | (found > 1))
     if outside.any():
         row = int(np.argmax(outside))

@@ -139,8 +139,9 @@ def _support(theory: Theory, table: FactTable, is_closed: bool, candidates: Fact
                 raise _too_many(predicate, n_atoms, is_closed, dense_atoms)
             return None
     # facts are always among the candidates
-    kept = [table.take(np.flatnonzero(can_be_true)), *([] if candidates is None else [candidates])]
-    places = [_places(theory, part)[: len(predicate.arguments)] for part in kept]
+    places = [tuple(x[can_be_true] for x in _places(theory, table)), *([] if candidates is None else
+                                                                       [_places(theory, candidates)])]
+    places = [part[: len(predicate.arguments)] for part in places]
     columns = [np.concatenate(parts) for parts in zip(*places, strict=True)]
     return make_support(predicate, [c for k, c in enumerate(columns) if k not in predicate.functional], theory.sizes)
 

@@ -115,7 +115,7 @@ def select(support: Support, args: Sequence[Term], windows: Mapping[str, tuple[i
     for condition in conditions:
         left, right = (found[t.name] + t.offset if isinstance(t, Var) else t.index
                        for t in (condition.left, condition.right))
-        require((left == right) == isinstance(condition, Same))
+        require(np.asarray((left == right) == isinstance(condition, Same)))
     names = tuple(found)
     if keep is None or bool(keep.all()):
         # a literal without variables has one row, if any
@@ -164,12 +164,9 @@ def join_order(patterns: Sequence[Pattern]) -> list[int]:
     left.remove(order[0])
     bound = set(patterns[order[0]].names)
     while left:
-        def cost(k: int) -> float:
-            p = patterns[k]
-            return p.n / math.prod(p.size(n) for n in p.names if n in bound)
-
-        best = min(left, key=lambda k: (not set(patterns[k].names) <= bound,
-                                        bound.isdisjoint(patterns[k].names), cost(k)))
+        best = min((not set(p.names) <= bound, bound.isdisjoint(p.names),
+                    p.n / math.prod(p.size(n) for n in p.names if n in bound), k)
+                   for k, p in ((k, patterns[k]) for k in left))[-1]
         order.append(best)
         left.remove(best)
         bound |= set(patterns[best].names)

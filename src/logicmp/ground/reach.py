@@ -4,8 +4,8 @@ Room: facts, normalize -> **ground** -> inference.
 
     Friend(x,y) ^ Friend(y,z) => Knows(x,z)      Knows has one candidate for each pair of friends of friends
 
-One application of a rule takes the facts and candidates so far as its premises, and adds its conclusions. Predicates with
-few atoms do not restrict a rule: all their atoms can be true.
+One application of a rule takes the facts and candidates so far as its premises, and adds its conclusions. Open
+predicates with few atoms do not restrict a rule: all their atoms can be true.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ class Method(ABC):
     """A method of inference; its options are the fields of the class."""
 
     name: ClassVar[str]
-    # a closed predicate with more atoms than this is given as a list of its true atoms; None if the method cannot use it
+    # a closed predicate with more atoms than this is a list of its true atoms; None if the method cannot use lists
     dense_atoms: ClassVar[int | None] = None
 
     @abstractmethod

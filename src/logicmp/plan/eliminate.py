@@ -16,16 +16,28 @@ import itertools
 import math
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from ..errors import CostError
+from ..errors import CostError, Span
 from ..facts.supports import Support
 from ..ground.patterns import Pattern, box, estimate_rows, join_patterns, project, select
-from ..normalize.cubes import Cube, Differ, Literal, NormalForm, NormalRule, Product, Same, Signed, Var, collect, names_in
+from ..normalize.cubes import (
+    Cube,
+    Differ,
+    Literal,
+    NormalForm,
+    NormalRule,
+    Product,
+    Same,
+    Signed,
+    Var,
+    collect,
+    names_in,
+)
 from ..normalize.cubes import Term as CubeTerm
 from ..normalize.meet import split_difference
-from ..parse.theory import Rule
 from .build import hosts
 from .steps import quantity
 
@@ -139,7 +151,8 @@ class RowPlan:
             if isinstance(value, Made):
                 lines.append(f"%{k} = sum of {_shown(value.form)} by {quantity(value.n_places)} places")
             elif isinstance(value, Grouped):
-                lines.append(f"%{k} = product of {quantity(len(value.output))} rows by {quantity(value.n_places)} places")
+                lines.append(f"%{k} = product of {quantity(len(value.output))} rows by {quantity(value.n_places)} "
+                             "places")
             else:
                 lines.append(f"%{k} = {value}")
         lines += [f"rule {root.rule + 1}: {root.coefficient:+g} {_shown(root.form)}" for root in self.roots]
@@ -193,7 +206,6 @@ class _Builder:
         self.max_rows = max_rows
         self.values: list[Value] = []
         self.live: list[bool] = []
-        self.rule: Rule | None = None
         self.number = 0
         self._known: dict[Hashable, int] = {}
         self._patterns: dict[Hashable, Pattern] = {}
@@ -205,7 +217,7 @@ class _Builder:
         constants: list[float] = []
         dense: list[NormalRule] = []
         for number, normal in enumerate(self.form.rules):
-            self.rule, self.number = normal.rule, number
+            self.number = number
             constant, left = 0.0, []
             for coefficient, cube in self._cases(normal.terms):
                 if not self._is_sparse(cube):
@@ -266,8 +278,8 @@ class _Builder:
             found.append((coefficient * (-1) ** len(own), replace(cube, factors=(*rest, *own))))
         return found
 
-    def _span(self) -> object:
-        return None if self.rule is None else self.rule.span
+    def _span(self) -> Span | None:
+        return self.form.rules[self.number].rule.span
 
     # cubes to factors
 
@@ -277,7 +289,8 @@ class _Builder:
         if factors is None:
             return 0.0
         if cube.weight_at:
-            shape = tuple(self.sizes[self.rule.variables[name]] for name in self.rule.per_constant)
+            rule = self.form.rules[self.number].rule
+            shape = tuple(self.sizes[rule.variables[name]] for name in rule.per_constant)
             weights = self._value(WeightsOf(self.number), ("weights", self.number), live=False)
             factors.append(self._dense(cube.weight_at, shape, Operand(weights), ("weights", self.number), ()))
         used = {n for f in factors for n in f.names}
@@ -309,9 +322,7 @@ class _Builder:
         if left:
             raise CostError(f"the condition {left[0]} of this rule has no literal with both variables", self._span(),
                             "split the rule, or make its predicates dense")
-        for f in cube.factors:
-            if isinstance(f, Product):
-                found.append(self._product(f, windows))
+        found += [self._product(f, windows) for f in cube.factors if isinstance(f, Product)]
         return None if any(f.pattern is not None and not f.pattern.n for f in found) else found
 
     def _literal(self, literal: Literal, conditions: Sequence[Same | Differ],
@@ -496,7 +507,7 @@ class _Builder:
         if f.pattern is not None:
             place = 0 if f.pattern.places is None else int(f.pattern.places[0])
             return np.full(n, place, dtype=np.int32)
-        column: np.ndarray | None = None
+        column: Any = None
         for term, size in zip(f.terms, f.shape, strict=True):
             part = variables[term.name] + np.int32(term.offset) if isinstance(term, Var) else np.int32(term.index)
             column = part if column is None else column * np.int64(size) + part
@@ -565,12 +576,12 @@ class _Builder:
             used = {n for f in parts for n in f.names}
             if not set(names) <= used:
                 raise too_wide
-            c *= math.prod(max(0, own[v.name][1] - own[v.name][0]) for v in cube.variables if v.name not in used)
+            times = math.prod(max(0, own[v.name][1] - own[v.name][0]) for v in cube.variables if v.name not in used)
             parts = self._cover(parts, own)
             sizes |= {n: s for f in parts if f.pattern is not None
                       for n, s in zip(f.names, f.pattern.sizes, strict=False)}
             form, columns = self._eliminate(parts, names, own)
-            found.append((form, [columns[n] for n in names], float(c)))
+            found.append((form, [columns[n] for n in names], float(c * times)))
         shown = tuple(sizes.get(n, 1) for n in names)
         joined = [np.concatenate([np.zeros(0, dtype=np.int32), *(columns[k] for _, columns, _ in found)])
                   for k in range(len(names))]
