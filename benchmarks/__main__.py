@@ -28,7 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     commands = parser.add_subparsers(
-        required=True, metavar="run | list | compare | methods | compile-time | sampling | ablation | quality")
+        required=True, metavar="run | list | compare | methods | compile-time | sampling | ablation | quality | sparse")
     run = commands.add_parser("run", help="measure the named cases (default: all)",
                               epilog="example: python -m benchmarks run forward backward --n 128 512 --json new.json")
     run.add_argument("cases", nargs="*", metavar="CASE")
@@ -60,7 +60,8 @@ def _parser() -> argparse.ArgumentParser:
     for name, what in (("compile-time", "compare compile times of circuits with the paper's and with the layer"),
                        ("sampling", "measure flips and draws per second of the compiled loops"),
                        ("ablation", "time one mean-field iteration with and without the paper's improvements"),
-                       ("quality", "score the schedules on tasks with known truth")):
+                       ("quality", "score the schedules on tasks with known truth"),
+                       ("sparse", "measure facts, mean field and graphs over lists of atoms")):
         other = commands.add_parser(name, help=what, add_help=False)
         other.set_defaults(action=_other, name=name)
     return parser
@@ -119,9 +120,10 @@ def _methods(chosen: argparse.Namespace) -> int:
 
 
 def _other(chosen: argparse.Namespace) -> int:
-    from . import ablation, compile_time, quality, sampling
+    from . import ablation, compile_time, quality, sampling, sparse
 
-    modules = {"compile-time": compile_time, "sampling": sampling, "ablation": ablation, "quality": quality}
+    modules = {"compile-time": compile_time, "sampling": sampling, "ablation": ablation, "quality": quality,
+               "sparse": sparse}
     return int(modules[chosen.name].main(chosen.rest))
 
 

@@ -72,7 +72,7 @@ class MeanField(Method):
             odds = with_evidence(world, {name: np.zeros(v.shape) for name, v in world.values.items()})
             return Solution(odds, Status.EXACT, [_formula_odds(problem, rule, {}, evidence)
                                                  for rule in problem.formulas], notes=["no atom is unobserved"])
-        run = _make_run(world, world.theory, unary, evidence, problem.semantics,
+        run = make_run(world, world.theory, unary, evidence, problem.semantics,
                         initial_weights(world.theory, world.sizes, self.hard_weight, torch.float64))
         generator = torch.Generator().manual_seed(problem.seed)
         best: _Found | None = None
@@ -155,7 +155,7 @@ class MeanField(Method):
                       [late] if status is Status.TIME else [], trace)
 
 
-def _make_run(world: World, theory: Theory, unary: Mapping[str, Tensor], evidence: Mapping[str, Tensor],
+def make_run(world: World, theory: Theory, unary: Mapping[str, Tensor], evidence: Mapping[str, Tensor],
               semantics: str, weights: list[Tensor]) -> Run:
     """A run of rules on a world, by lists of rows where it has sparse predicates."""
     if world.supports:
@@ -219,7 +219,7 @@ def _formula_odds(problem: Problem, rule: Rule, logits: Mapping[str, Tensor],
     # a formula over observed atoms alone still needs a tensor to tell the precision
     given = dict(logits) or {name: torch.zeros(x.shape, dtype=torch.float64) for name, x in evidence.items()}
     (weight,) = initial_weights(theory, world.sizes, 1.0, torch.float64)
-    run = _make_run(world, theory, given, evidence, "exact", [weight.requires_grad_()])
+    run = make_run(world, theory, given, evidence, "exact", [weight.requires_grad_()])
     (slope,) = torch.autograd.grad(run.counts(run.marginals(), weighted=True).sum(), weight, materialize_grads=True)
     violated = slope.clamp(0, 1).numpy()
     with np.errstate(divide="ignore"):

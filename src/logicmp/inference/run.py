@@ -45,7 +45,8 @@ def method_class(name: str) -> type[Method]:
 
 
 def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | None = None,
-          query: str | Sequence[str] | None = None, method: str | Method = "auto", *, semantics: str = "exact", world: str = "alchemy",
+          query: str | Sequence[str] | None = None, method: str | Method = "auto", *, semantics: str = "exact",
+          world: str = "alchemy",
           closed: Collection[str] = (), opened: Collection[str] = (), seed: int = 0, progress: Progress = silent,
           candidates: Evidence | str | None = None, reach: int = 0, max_seconds: float | None = None,
           max_groundings: int = MAX_GROUNDINGS, limits: Limits | None = None, **options: Any) -> Marginals:
