@@ -159,7 +159,9 @@ def make_sparse_run(theory: Theory, unary: Tensor | Tensors, evidence: Tensors |
     indices = [part.indices for part in (*rows.values(), *facts.values())]
     plan = _find(plans, key, indices)
     if plan is None:
-        plan = _plan(theory, sizes, rows, facts, is_true, whole, semantics, device)
+        # a first call in inference mode must leave nothing that training cannot use
+        with torch.inference_mode(False):
+            plan = _plan(theory, sizes, rows, facts, is_true, whole, semantics, device)
         plans[:] = [*plans[1 - MAX_KEPT :], (key, [(x, x._version) for x in indices], plan)]
     return _run(theory, sizes, dense, dense_evidence, rows, facts, is_true, weights, reduce, plan)
 

@@ -96,29 +96,22 @@ class Multilinear:
         self.is_compiled = device.type == "cpu" and sum(lengths) < 2**31 and _has_numba()
         self.n_rows = len(columns[0])
         self.factors = None if factors is None else torch.from_numpy(np.ascontiguousarray(factors)).to(device)
-        if self.is_compiled:
-            # places in one vector of all operands, the places of a row together
-            starts = np.cumsum([0, *lengths[:-1]])
-            self.places = np.stack([c + np.int32(s) for c, s in zip(columns, starts, strict=True)], 1, dtype=np.int32)
-        else:
-            self.columns = [torch.from_numpy(np.ascontiguousarray(c)).to(device) for c in columns]
+        self.columns = [torch.from_numpy(np.ascontiguousarray(c)).to(device) for c in columns]
+        # by which operands are one vector, the places of each row, [rows, K], in one vector of all distinct operands
+        self._places: dict[tuple[int, ...], np.ndarray] = {}
 
     def derivatives(self, xs: Sequence[Tensor], wanted: Sequence[int]) -> list[Tensor]:
-        found = _Derivatives.apply(self, tuple(wanted), *xs)  # type: ignore[no-untyped-call]
+        """Operands that are one tensor get the sum of their derivatives once, at the first of them, and then zeros."""
+        first = {id(x): k for k, x in reversed(list(enumerate(xs)))}
+        same = tuple(first[id(x)] for x in xs)
+        found = _Derivatives.apply(self, tuple(wanted), same, *xs)  # type: ignore[no-untyped-call]
         return list(found)
 
-    def run(self, xs: Sequence[Tensor], wanted: Sequence[int]) -> list[Tensor]:
+    def run(self, xs: Sequence[Tensor], wanted: Sequence[int], same: tuple[int, ...]) -> list[Tensor]:
         """The derivatives, without a record for gradients."""
         if self.is_compiled:
-            from .row_loops import all_derivatives
-
-            flat = torch.cat([x.contiguous() for x in xs])
-            out = torch.zeros_like(flat)
-            ones = np.ones(0) if self.factors is None else self.factors.numpy()
-            all_derivatives(self.places, ones, flat.numpy(), out.numpy())
-            parts = torch.split(out, self.lengths)
-            return [parts[k] for k in wanted]
-        found = [x.new_zeros(n) for x, n in zip(xs, self.lengths, strict=True)]
+            return self._run_compiled(xs, wanted, same)
+        found = {k: xs[k].new_zeros(self.lengths[k]) for k in {same[k] for k in wanted}}
         for start in range(0, self.n_rows, CHUNK):
             places = [c[start : start + CHUNK] for c in self.columns]
             read = [x[p] for x, p in zip(xs, places, strict=True)]
@@ -127,34 +120,65 @@ class Multilinear:
                 for j, x in enumerate(read):
                     if j != k:
                         part = part * x
-                found[k].index_add_(0, places[k], part)
-        return [found[k] for k in wanted]
+                found[same[k]].index_add_(0, places[k], part)
+        return _at_first(found, wanted, same)
+
+    def _run_compiled(self, xs: Sequence[Tensor], wanted: Sequence[int], same: tuple[int, ...]) -> list[Tensor]:
+        from .row_loops import all_derivatives
+
+        vectors = sorted(set(same))
+        # the loop adds the derivatives of all operands of a vector
+        if any(same[k] == same[j] for k in wanted for j in range(len(xs)) if j not in wanted):
+            same, vectors = tuple(range(len(xs))), list(range(len(xs)))
+        if same not in self._places:
+            starts = dict(zip(vectors, np.cumsum([0, *(self.lengths[k] for k in vectors)]).tolist(), strict=False))
+            self._places[same] = np.stack([column.numpy() + np.int32(starts[k])
+                                           for column, k in zip(self.columns, same, strict=True)], 1, dtype=np.int32)
+        flat = xs[0].contiguous() if len(vectors) == 1 else torch.cat([xs[k] for k in vectors])
+        out = torch.zeros_like(flat)
+        factors = np.ones(0) if self.factors is None else self.factors.numpy()
+        all_derivatives(self._places[same], factors, flat.numpy(), out.numpy())
+        parts = dict(zip(vectors, torch.split(out, [self.lengths[k] for k in vectors]), strict=True))
+        return _at_first(parts, wanted, same)
+
+
+def _at_first(found: dict[int, Tensor], wanted: Sequence[int], same: tuple[int, ...]) -> list[Tensor]:
+    seen: set[int] = set()
+    parts = []
+    for k in wanted:
+        parts.append(torch.zeros_like(found[same[k]]) if same[k] in seen else found[same[k]])
+        seen.add(same[k])
+    return parts
 
 
 class _Derivatives(torch.autograd.Function):
     """Some of the dE/dx_k; the gradient of each is E with x_k replaced, so this function is its own derivative."""
 
     @staticmethod
-    def forward(ctx: Any, rows: Multilinear, wanted: tuple[int, ...], *xs: Tensor) -> tuple[Tensor, ...]:
-        ctx.rows, ctx.wanted = rows, wanted
+    def forward(ctx: Any, rows: Multilinear, wanted: tuple[int, ...], same: tuple[int, ...],
+                *xs: Tensor) -> tuple[Tensor, ...]:
+        ctx.rows, ctx.wanted, ctx.same = rows, wanted, same
         ctx.save_for_backward(*xs)
         ctx.set_materialize_grads(False)
-        return tuple(rows.run(xs, wanted))
+        return tuple(rows.run(xs, wanted, same))
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> Any:
-        xs = ctx.saved_tensors
+        xs, same = ctx.saved_tensors, ctx.same
         totals: list[Tensor | None] = [None] * len(xs)
-        for k, gradient in zip(ctx.wanted, gradients, strict=True):
-            others = tuple(j for j in range(len(xs)) if j != k and ctx.needs_input_grad[2 + j])
+        # equal operands have one output, at the first of them
+        given = dict(reversed([(same[k], g) for k, g in zip(ctx.wanted, gradients, strict=True)]))
+        for k in ctx.wanted:
+            gradient = given[same[k]]
+            others = tuple(j for j in range(len(xs)) if j != k and ctx.needs_input_grad[3 + j])
             if gradient is None or not others:
                 continue
             replaced = [gradient if j == k else x for j, x in enumerate(xs)]
-            parts = _Derivatives.apply(ctx.rows, others, *replaced)  # type: ignore[no-untyped-call]
+            parts = ctx.rows.derivatives(replaced, others)
             for j, part in zip(others, parts, strict=True):
                 old = totals[j]
                 totals[j] = part if old is None else old + part
-        return None, None, *totals
+        return None, None, None, *totals
 
 
 Rows = Linear | Bilinear | Multilinear

@@ -65,6 +65,17 @@ class SparseExecutor:
                         if isinstance(v, Grouped)}
         self._roots = [(root, self._list(root.form)) for root in rows.roots]
         self._made = {k: self._made_list(v) for k, v in enumerate(rows.values) if isinstance(v, Made)}
+        self._batches = self._find_batches()
+        # by predicate with labels, the values that read sets of them, and these sets, [labels, sets]
+        self._sets: dict[str, tuple[list[int], Tensor]] = {}
+        for p in theory.predicates:
+            reads = [(k, v.labels) for k, v in enumerate(rows.values)
+                     if isinstance(v, ReadAll) and v.predicate == p.name and v.labels is not None]
+            if p.labels is not None and reads:
+                sets = torch.zeros(len(p.labels), len(reads), dtype=torch.float64, device=device)
+                for column, (_, labels) in enumerate(reads):
+                    sets[sorted(labels), column] = 1
+                self._sets[p.name] = [k for k, _ in reads], sets
         self._outputs = {k: torch.from_numpy(v.output.copy()).to(device) for k, v in enumerate(rows.values)
                          if isinstance(v, Grouped)}
 
@@ -95,6 +106,17 @@ class SparseExecutor:
         """The form with its output as one more operand: the value is the derivative by it."""
         lengths = [made.n_places, *(self._lengths[o.value] for o in made.form.operands)]
         return make_rows([made.output, *made.form.columns], lengths, made.form.factors, self.device)
+
+    def _find_batches(self) -> list[tuple[Bilinear, int, list[int]]]:
+        """The products of one matrix with several vectors, such as those of several labels: one product of matrices."""
+        needed: dict[tuple[int, int], tuple[Bilinear, dict[int, None]]] = {}
+        for root, rows in self._roots:
+            if isinstance(rows, Bilinear):
+                for k, operand in enumerate(root.form.operands):
+                    if self.rows.live[operand.value]:
+                        other = root.form.operands[1 - k].value
+                        needed.setdefault((id(rows), k), (rows, {}))[1][other] = None
+        return [(rows, k, list(values)) for (_, k), (rows, values) in needed.items() if len(values) > 1]
 
     # running
 
@@ -153,7 +175,7 @@ class SparseExecutor:
             if k in values or (only_constant and self.rows.live[k]):
                 continue
             if isinstance(value, ReadAll):
-                values[k] = self._read(value, q, call)
+                self._read(k, value, q, call, values)
             elif isinstance(value, WeightsOf):
                 weights = call.weights[value.rule].to(torch.float64).reshape(-1)
                 values[k] = weights if with_weights else torch.ones_like(weights)
@@ -166,11 +188,14 @@ class SparseExecutor:
                 values[k] = product - 1 if value.minus_one else product
         return values
 
-    def _read(self, value: ReadAll, q: Mapping[str, Tensor], call: Call) -> Tensor:
-        x = (q[value.predicate] if value.predicate in q else call.observed[value.predicate])[0]
-        if value.labels is not None:
-            x = x.index_select(-1, torch.tensor(sorted(value.labels), device=x.device)).to(torch.float64).sum(-1)
-        return x.to(torch.float64).reshape(-1)
+    def _read(self, k: int, value: ReadAll, q: Mapping[str, Tensor], call: Call, values: dict[int, Tensor]) -> None:
+        """Read a predicate; of one with labels, all sets of them at once."""
+        x = (q[value.predicate] if value.predicate in q else call.observed[value.predicate])[0].to(torch.float64)
+        if value.labels is None:
+            values[k] = x.reshape(-1)
+            return
+        numbers, sets = self._sets[value.predicate]
+        values.update(zip(numbers, (x.reshape(-1, len(sets)) @ sets).unbind(1), strict=True))
 
     def _operand(self, operand: Operand, values: Mapping[int, Tensor]) -> Tensor:
         x = values[operand.value]
@@ -202,6 +227,9 @@ class SparseExecutor:
     def _messages(self, values: Mapping[int, Tensor], call: Call, q: Mapping[str, Tensor]) -> dict[str, Tensor]:
         adjoints: dict[int, list[Tensor]] = {}
         products: dict[Hashable, Tensor] = {}
+        for matrix, side, numbers in self._batches:
+            found_products = matrix.product(side, torch.stack([values[v] for v in numbers], 1)).unbind(1)
+            products |= {(id(matrix), side, v): x for v, x in zip(numbers, found_products, strict=True)}
         for root, rows in self._roots:
             seed: Tensor | float = root.coefficient
             if not self.plan.rules[root.rule].n_weight_axes:
@@ -211,6 +239,7 @@ class SparseExecutor:
             for k, slope in zip(wanted, slopes, strict=True):
                 self._add(adjoints, root.form.operands[k], seed * slope)
         found: dict[str, Tensor] = {}
+        by_label: dict[str, dict[int, Tensor]] = {}
         for k in range(len(self.rows.values) - 1, -1, -1):
             value = self.rows.values[k]
             if k not in adjoints or not self.rows.live[k]:
@@ -218,8 +247,10 @@ class SparseExecutor:
             total = adjoints.pop(k)
             adjoint = total[0] if len(total) == 1 else torch.stack(total).sum(0) if len(total) > 4 else sum(
                 total[1:], total[0])
-            if isinstance(value, ReadAll):
-                self._receive(found, value, adjoint, q)
+            if isinstance(value, ReadAll) and value.labels is not None:
+                by_label.setdefault(value.predicate, {})[k] = adjoint
+            elif isinstance(value, ReadAll):
+                found[value.predicate] = self._both_orders(value.predicate, adjoint, q)
             elif isinstance(value, Made):
                 operands = value.form.operands
                 wanted = tuple(1 + j for j, o in enumerate(operands) if self.rows.live[o.value])
@@ -230,21 +261,20 @@ class SparseExecutor:
                 others = self._groups[k].others(self._inside(value, values)) * adjoint[self._outputs[k]]
                 for part, coefficient in value.parts:
                     self._add(adjoints, Operand(part), coefficient * others)
+        for name, parts in by_label.items():
+            numbers, sets = self._sets[name]
+            columns = [column for column, number in enumerate(numbers) if number in parts]
+            # a message to a set goes to all its labels
+            found[name] = torch.stack([parts[numbers[c]] for c in columns], 1) @ sets[:, columns].mT
         return found
 
     def _add(self, adjoints: dict[int, list[Tensor]], operand: Operand, slope: Tensor) -> None:
         adjoints.setdefault(operand.value, []).append(-slope if operand.negated else slope)
 
-    def _receive(self, found: dict[str, Tensor], value: ReadAll, adjoint: Tensor, q: Mapping[str, Tensor]) -> None:
-        """Add a message to a predicate, at all labels of a set."""
-        name = value.predicate
-        if value.labels is not None:
-            n_labels = q[name].shape[-1]
-            chosen = torch.zeros(n_labels, dtype=torch.float64, device=adjoint.device)
-            chosen[sorted(value.labels)] = 1
-            adjoint = (adjoint.unsqueeze(-1) * chosen).reshape(-1)
-        if self.theory.predicate[name].symmetric:
-            # a dense symmetric predicate: its two orders are one variable, and on the diagonal they are one atom
-            square = adjoint.reshape(q[name].shape[1:])
-            adjoint = (square + square.mT - torch.diag_embed(square.diagonal())).reshape(-1)
-        found[name] = found[name] + adjoint if name in found else adjoint
+    def _both_orders(self, name: str, adjoint: Tensor, q: Mapping[str, Tensor]) -> Tensor:
+        """Add up the messages to the two orders of a dense symmetric predicate, which are one variable."""
+        if not self.theory.predicate[name].symmetric:
+            return adjoint
+        square = adjoint.reshape(q[name].shape[1:])
+        # on the diagonal the two orders are one atom
+        return square + square.mT - torch.diag_embed(square.diagonal())

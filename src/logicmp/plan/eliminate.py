@@ -183,7 +183,7 @@ class _Factor:
     """A factor of a cube: where it is not zero, and the value that it reads there."""
 
     names: tuple[str, ...]
-    # factors with equal keys differ only in the names of their variables
+    # factors with equal keys have equal rows, up to the names of their variables; they can read different labels
     key: Hashable
     # None: it is read everywhere, at the place that its terms and shape give
     pattern: Pattern | None = None
@@ -207,6 +207,7 @@ class _Builder:
         self.values: list[Value] = []
         self.live: list[bool] = []
         self.number = 0
+        self._n_products = 0
         self._known: dict[Hashable, int] = {}
         self._patterns: dict[Hashable, Pattern] = {}
         self._forms: dict[Hashable, tuple[tuple[np.ndarray, ...], int, np.ndarray | None]] = {}
@@ -343,14 +344,14 @@ class _Builder:
             operand = Operand(self._value(read, read, not is_observed), literal.negated)
         if literal.predicate not in self.supports:
             assert all(isinstance(c, Differ) for c in conditions)
-            return self._dense(literal.args, shape, operand, (key, literal.labels),
+            return self._dense(literal.args, shape, operand, key,
                                tuple(c for c in conditions if isinstance(c, Differ)))
         if key not in self._patterns:
             bound = [type(c)(*(replace(t, name=number[t.name]) if isinstance(t, Var) else t
                                for t in (c.left, c.right))) for c in conditions]
             self._patterns[key] = select(self.supports[literal.predicate], args,
                                          {number[n]: windows[n] for n in names}, bound)
-        return _Factor(names, (key, literal.labels), self._patterns[key].renamed(names), operand=operand)
+        return _Factor(names, key, self._patterns[key].renamed(names), operand=operand)
 
     def _dense(self, terms: tuple[CubeTerm, ...], shape: tuple[int, ...], operand: Operand | None, key: Hashable,
                conditions: tuple[Differ, ...], numbers: np.ndarray | None = None) -> _Factor:
@@ -518,8 +519,7 @@ class _Builder:
     def _sum(self, bucket: list[_Factor], names: tuple[str, ...]) -> _Factor:
         """A product of factors as one factor over the variables that are still needed."""
         bucket = sorted(bucket, key=lambda f: str(f.key))
-        signs = tuple(f.operand.negated for f in bucket if f.operand is not None)
-        key: Hashable = ("sum", self._bucket_key(bucket, names), signs)
+        key: Hashable = ("sum", self._bucket_key(bucket, names), tuple(f.operand for f in bucket))
         if key not in self._made:
             self._made[key] = self._make_sum(bucket, names, key)
         made = self._made[key]
@@ -586,14 +586,15 @@ class _Builder:
         joined = [np.concatenate([np.zeros(0, dtype=np.int32), *(columns[k] for _, columns, _ in found)])
                   for k in range(len(names))]
         pattern, number = project(joined, names, shown)
-        key: Hashable = ("product", len(self.values), len(self._made))
+        self._n_products += 1
+        key: Hashable = ("product", self._n_products)
         parts_made: list[tuple[int, float]] = []
         start, live = 0, False
-        for form, _, c in found:
+        for form, _, coefficient in found:
             made = Made(form, number[start : start + form.n_rows], pattern.n)
             start += form.n_rows
             is_live = any(self.live[o.value] for o in form.operands)
-            parts_made.append((self._value(made, (key, len(parts_made)), is_live), c))
+            parts_made.append((self._value(made, (key, len(parts_made)), is_live), coefficient))
             live |= is_live
         minus_one = isinstance(product, _Minus)
         if len(outer) > 1:
