@@ -128,7 +128,7 @@ def transitivity(n: int) -> dict[str, float]:
     indices = torch.from_numpy(np.stack([(blocks[:, None] * 11 + x[apart]).reshape(-1) for x in (one, other)]))
     values = torch.randn(indices.shape[1], dtype=torch.float64)
     layer = LogicMP("0.3 C(a,b) ^ C(b,c) => C(a,c)", dtype=torch.float64, iterations=4)
-    tensor = torch.sparse_coo_tensor(indices, values, (n, n), check_invariants=False)
+    tensor = torch.sparse_coo_tensor(indices, values, (n, n), check_invariants=False).coalesce()
     with torch.no_grad():
         start = time.perf_counter()
         layer(tensor)

@@ -201,6 +201,11 @@ class SparseExecutor:
         x = values[operand.value]
         return 1 - x if operand.negated else x
 
+    def _operands(self, form: Form, values: Mapping[int, Tensor]) -> list[Tensor]:
+        """The operands of a form; equal ones are one tensor."""
+        found = {operand: self._operand(operand, values) for operand in form.operands}
+        return [found[operand] for operand in form.operands]
+
     def _inside(self, value: Grouped, values: Mapping[int, Tensor]) -> Tensor:
         total: Tensor | None = None
         for part, coefficient in value.parts:
@@ -214,7 +219,7 @@ class SparseExecutor:
                      products: dict[Hashable, Tensor]) -> list[Tensor]:
         """The derivatives of a form; products of one matrix with one vector are made once."""
         if not isinstance(rows, Bilinear):
-            return rows.derivatives([self._operand(o, values) for o in form.operands], wanted)
+            return rows.derivatives(self._operands(form, values), wanted)
         found = []
         for k in wanted:
             other = form.operands[1 - k]
@@ -237,7 +242,9 @@ class SparseExecutor:
             wanted = tuple(k for k, o in enumerate(root.form.operands) if self.rows.live[o.value])
             slopes = self._derivatives(root.form, rows, values, wanted, products) if wanted else []
             for k, slope in zip(wanted, slopes, strict=True):
-                self._add(adjoints, root.form.operands[k], seed * slope)
+                # equal operands of a list have one derivative, at the first of them
+                if isinstance(rows, Bilinear) or root.form.operands[k] not in root.form.operands[:k]:
+                    self._add(adjoints, root.form.operands[k], seed * slope)
         found: dict[str, Tensor] = {}
         by_label: dict[str, dict[int, Tensor]] = {}
         for k in range(len(self.rows.values) - 1, -1, -1):
