@@ -20,7 +20,7 @@ from ..facts.supports import Support, flat_theory
 from ..normalize.build import normalize_theory
 from ..parse.theory import Theory
 from ..plan.build import MAX_ELEMENTS, build_plan
-from ..plan.eliminate import MAX_ROWS, Form, Grouped, Made, Operand, ReadAll, RowPlan, WeightsOf, build_rows
+from ..plan.eliminate import MAX_ROWS, Form, Grouped, Made, Operand, ReadAll, Root, RowPlan, WeightsOf, build_rows
 from .dense import DenseExecutor
 from .recompute import Replay
 from .rows import Bilinear, Groups, Rows, make_rows
@@ -47,6 +47,47 @@ def build_sparse_executor(theory: Theory, sizes: Mapping[str, int], supports: Ma
     """
     plan = build_rows(normalize_theory(theory, semantics, sizes), sizes, supports, observed, max_rows)
     return SparseExecutor(plan, theory, sizes, supports, observed, max_elements, device or torch.device("cpu"))
+
+
+class _Batch:
+    """All terms of one sparse matrix M in one direction, sum of w u M v: their derivatives by u, as (M V) C + (M 1) c.
+
+    V has the distinct vectors v as its columns. C and c sum up the weights of the terms by u and v; the complement of a
+    vector is 1 - v, and M 1 is made once.
+    """
+
+    def __init__(self, matrix: Bilinear, side: int, roots: list[Root], device: torch.device):
+        self.matrix = matrix
+        self.side = side
+        pairs = [(root.form.operands[side], root.form.operands[1 - side]) for root in roots]
+        self.own = list(dict.fromkeys(own.value for own, _ in pairs))
+        self.other = list(dict.fromkeys(other.value for _, other in pairs))
+        self.rules = torch.tensor([root.rule for root in roots], device=device)
+        place = [[self.other.index(other.value), self.own.index(own.value)] for own, other in pairs]
+        self.rows, self.columns = torch.tensor(place, device=device).unbind(1)
+        signed = [root.coefficient * (-1 if own.negated else 1) for root, (own, _) in zip(roots, pairs, strict=True)]
+        is_one_minus = torch.tensor([other.negated for _, other in pairs], device=device)
+        self.ones = torch.tensor(signed, dtype=torch.float64, device=device) * is_one_minus
+        self.products = torch.tensor(signed, dtype=torch.float64, device=device) * (1 - 2 * is_one_minus.double())
+
+    def derivatives(self, values: Mapping[int, Tensor], weights: Tensor) -> dict[int, Tensor]:
+        """The derivative by each value on this side.
+
+        Args:
+            weights: of all rules, [rules].
+        """
+        seeds = weights[self.rules]
+        mix = weights.new_zeros(len(self.other), len(self.own)).index_put(
+            (self.rows, self.columns), self.products * seeds, accumulate=True)
+        sums = weights.new_zeros(len(self.own)).index_add(0, self.columns, self.ones * seeds)
+        read = [values[v] for v in self.other]
+        if len(read) == len(self.own) == 1:
+            # one vector: no matrices of one column
+            product = self.matrix.product(self.side, read[0])
+            return {self.own[0]: product * mix[0, 0] + self.matrix.sums[self.side] * sums[0]}
+        total = self.matrix.product(self.side, torch.stack(read, 1)) @ mix
+        total = total + self.matrix.sums[self.side].unsqueeze(1) * sums
+        return dict(zip(self.own, total.unbind(1), strict=True))
 
 
 class SparseExecutor:
@@ -107,16 +148,19 @@ class SparseExecutor:
         lengths = [made.n_places, *(self._lengths[o.value] for o in made.form.operands)]
         return make_rows([made.output, *made.form.columns], lengths, made.form.factors, self.device)
 
-    def _find_batches(self) -> list[tuple[Bilinear, int, list[int]]]:
-        """The products of one matrix with several vectors, such as those of several labels: one product of matrices."""
-        needed: dict[tuple[int, int], tuple[Bilinear, dict[int, None]]] = {}
+    def _find_batches(self) -> list[_Batch]:
+        """The terms of each sparse matrix, in both directions: rules alike are one product of matrices."""
+        terms: dict[tuple[int, int], list[tuple[Root, Bilinear]]] = {}
         for root, rows in self._roots:
-            if isinstance(rows, Bilinear):
+            if self._is_batched(root, rows):
+                assert isinstance(rows, Bilinear)
                 for k, operand in enumerate(root.form.operands):
                     if self.rows.live[operand.value]:
-                        other = root.form.operands[1 - k].value
-                        needed.setdefault((id(rows), k), (rows, {}))[1][other] = None
-        return [(rows, k, list(values)) for (_, k), (rows, values) in needed.items() if len(values) > 1]
+                        terms.setdefault((id(rows), k), []).append((root, rows))
+        return [_Batch(found[0][1], k, [root for root, _ in found], self.device) for (_, k), found in terms.items()]
+
+    def _is_batched(self, root: Root, rows: Rows) -> bool:
+        return isinstance(rows, Bilinear) and not self.plan.rules[root.rule].n_weight_axes
 
     # running
 
@@ -232,10 +276,17 @@ class SparseExecutor:
     def _messages(self, values: Mapping[int, Tensor], call: Call, q: Mapping[str, Tensor]) -> dict[str, Tensor]:
         adjoints: dict[int, list[Tensor]] = {}
         products: dict[Hashable, Tensor] = {}
-        for matrix, side, numbers in self._batches:
-            found_products = matrix.product(side, torch.stack([values[v] for v in numbers], 1)).unbind(1)
-            products |= {(id(matrix), side, v): x for v, x in zip(numbers, found_products, strict=True)}
+        if self._batches:
+            # a rule with one weight per constant has no terms here
+            plain = [w if rule.n_weight_axes == 0 else w.new_zeros(()) for w, rule in
+                     zip(call.weights, self.plan.rules, strict=True)]
+            weights = torch.stack([w.to(torch.float64).reshape(()) for w in plain])
+            for batch in self._batches:
+                for v, slope in batch.derivatives(values, weights).items():
+                    adjoints.setdefault(v, []).append(slope)
         for root, rows in self._roots:
+            if self._is_batched(root, rows):
+                continue
             seed: Tensor | float = root.coefficient
             if not self.plan.rules[root.rule].n_weight_axes:
                 seed = seed * self._weight(root.rule, call)
