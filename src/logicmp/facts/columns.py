@@ -100,12 +100,12 @@ class FactTable:
             without: arguments that do not count.
         """
         columns = [c for k, c in enumerate(self.columns) if k not in without]
-        codes = [c.codes.astype(np.int64) for c in columns]
+        codes = [c.codes for c in columns]
         sizes = [len(c.names) for c in columns]
         if self.predicate.symmetric:
             numbers = Numbers()
             codes = [c.indices(dict(zip(c.names, map(numbers.__getitem__, c.names), strict=True))) for c in columns]
-            codes = [np.minimum(*codes).astype(np.int64), np.maximum(*codes).astype(np.int64)]
+            codes = [np.minimum(*codes), np.maximum(*codes)]
             sizes = [len(numbers)] * 2
         found, n = np.zeros(len(self), dtype=np.int64), 1
         for code, size in zip(codes, sizes, strict=True):
@@ -123,10 +123,15 @@ def first_of_each(keys: np.ndarray) -> np.ndarray | None:
     [0, 1, 0]
     """
     ordered = np.sort(keys)
-    if not (ordered[1:] == ordered[:-1]).any():
+    repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+    del ordered
+    if not len(repeated):
         return None
-    _, first, number = np.unique(keys, return_index=True, return_inverse=True)
-    found: np.ndarray = first[number]
+    at = np.searchsorted(repeated, keys).clip(0, len(repeated) - 1)
+    rows = np.flatnonzero(repeated[at] == keys)
+    _, first, number = np.unique(keys[rows], return_index=True, return_inverse=True)
+    found = np.arange(len(keys))
+    found[rows] = rows[first[number]]
     return found
 
 
