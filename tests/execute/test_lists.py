@@ -188,6 +188,8 @@ def test_a_first_call_in_inference_mode_does_no_harm() -> None:
 @pytest.mark.parametrize("unary, evidence, mask, message", [
     ({"label": torch.zeros(3, 3)}, {"Link": torch.tensor([[0, 1], [2, 3]])}, None,
      "evidence['Link'] names entity 3 of node in column 1, but there are 3"),
+    ({"label": torch.zeros(2, 3)}, {"Link": torch.tensor([[0, 1], [1, 0]])}, None,
+     "evidence['Link'] is an int64 tensor of shape [2, 2], which can be a matrix of zeros and ones or a list"),
     ({"label": torch.zeros(2, 3, 3)}, {"Link": torch.tensor([[0, 1], [2, 1]])}, None,
      "the tensors have batch dimensions [2], but sparse tensors have none"),
     ({"label": torch.zeros(3, 3)}, {"Link": torch.tensor([[0], [2]])}, torch.ones(3),

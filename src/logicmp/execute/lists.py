@@ -150,6 +150,8 @@ def make_sparse_run(theory: Theory, unary: Tensor | Tensors, evidence: Tensors |
     for what, tensors_of in (("unary", rows), ("evidence", facts)):
         for name, part in tensors_of.items():
             _check_range(theory.predicate[name], f"{what}[{name!r}]", part.indices, sizes)
+            if part.shape is None:
+                _check_meaning(theory.predicate[name], f"{what}[{name!r}]", part.indices, sizes)
     devices = [x.device for x in (*dense.values(), *(part.indices for part in rows.values()))]
     device = devices[0] if devices else torch.device("cpu")
     # rows that are not false: a change of their values changes the plan
@@ -273,6 +275,13 @@ def _sizes(theory: Theory, dense: Tensors, sparse: Mapping[str, _Rows], known: M
             raise LogicMPError(f"no tensor shows how many of {t.name} there are",
                                f"pass sizes={{{t.name!r}: n}} to the layer, or a tensor of a predicate over {t.name}")
     return sizes
+
+
+def _check_meaning(predicate: Predicate, what: str, columns: Tensor, sizes: Mapping[str, int]) -> None:
+    """Reject columns of entity numbers that could as well be a matrix of zeros and ones."""
+    if tuple(columns.shape) == predicate.shape(sizes) and bool((columns <= 1).all()):
+        raise LogicMPError(f"{what} is an int64 tensor of shape {list(columns.shape)}, which can be a matrix of zeros "
+                           "and ones or a list of entity numbers", "call .bool() on a matrix, or pass a sparse tensor")
 
 
 def _check_range(predicate: Predicate, what: str, indices: Tensor, sizes: Mapping[str, int]) -> None:
