@@ -51,7 +51,8 @@ def test_too_many_atoms_to_number() -> None:
 
 
 def test_flat_predicates() -> None:
-    supports = {name: make_support(THEORY.predicate[name], [np.array([0]), np.array([1])], SIZES) for name in ("F", "S", "r")}
+    supports = {name: make_support(THEORY.predicate[name], [np.array([0]), np.array([1])], SIZES)
+                for name in ("F", "S", "r")}
     supports["Home"] = make_support(THEORY.predicate["Home"], [np.array([0])], SIZES)
     flat = flat_theory(THEORY, supports, ["F"])
     assert list(flat.predicate) == ["S", "Home", "r"]
