@@ -20,6 +20,7 @@ OTHERS = {
     "quality": "score the schedules on tasks with known truth",
     "train-through": "score models that were trained with the layer, by schedule",
     "narrow": "time exact inference on trees and taggers, and evidence shared by a batch",
+    "sparse": "measure facts, mean field and graphs over lists of atoms",
     "fuzz": "run random inputs: each ends in a right answer or a LogicMPError",
 }
 

@@ -35,7 +35,8 @@ from .execute.explain import (
     push_of_each_rule,
     strongest,
 )
-from .execute.inputs import FLOATS, Evidence, Inputs, Logits, Mask, fact_tensors, read_inputs
+from .execute.inputs import FLOATS, Evidence, Inputs, Logits, Mask, fact_tensors, has_sparse, read_inputs
+from .execute.lists import make_sparse_run
 from .execute.marginals import as_given
 from .execute.mean_field import Iteration, Run, Watch, initial_weights
 from .execute.schedule import SCHEDULES, Schedule, make_schedule
@@ -154,6 +155,8 @@ class LogicMP(nn.Module):
         self._calls, self._told = 0, set[int]()
         # by observed predicates, plans for graphs that serve every size; never replaced, because graphs depend on them
         self._open: dict[tuple[str, ...], DenseExecutor] = {}
+        # for sparse tensors, by their indices
+        self._sparse: list[Any] = []
         self._register()
         # as it was given; `theory` is without the facts, which are evidence
         self.source = parse_theory(theory) if isinstance(theory, str) else theory
@@ -231,6 +234,9 @@ class LogicMP(nn.Module):
 
     def _run(self, unary: Logits, evidence: Evidence | None, mask: Mask | None) -> Run:
         weights = self.weights
+        if has_sparse(self.theory, unary, evidence):
+            return make_sparse_run(self.theory, unary, self._with_facts(evidence), mask, self.options.sizes, weights,
+                                   self.options.semantics, self.options.reduce, self._sparse)
         inputs = self._inputs(unary, evidence, mask)
         return Run(self.executor(inputs.sizes, tuple(inputs.observed)), inputs, weights, self.options.reduce)
 
@@ -281,7 +287,9 @@ class LogicMP(nn.Module):
             unary: log-odds or logits by predicate; one tensor if only one predicate has no evidence. A predicate
                 without unary and evidence starts undecided.
             evidence: by predicate, a bool tensor (all atoms observed) or a float one with 1, 0, and NaN for unobserved;
-                for a multi-class predicate also integer labels, [batch..., n], with -1 for unobserved.
+                for a multi-class predicate also integer labels, [batch..., n], with -1 for unobserved; or the true
+                atoms only, as an int64 tensor [arguments, n] of entity numbers (`edge_index`) or as a sparse tensor. A
+                sparse tensor in `unary` lists the candidates: all other atoms are false.
             mask: which entities exist, by type, [batch..., n], bool or 0 and 1: True or 1 exists, False or 0 is
                 padding; one tensor if there is only one type.
 
@@ -510,6 +518,9 @@ class LogicMP(nn.Module):
         with torch.no_grad():
             run = self._run(unary, evidence, mask)
             inputs = run.inputs
+            if has_sparse(self.theory, unary, evidence):
+                raise LogicMPError("explain needs dense tensors",
+                                   "call .to_dense() on a part of the data that has the atom")
             found = find_atom(atom, self.theory, inputs.sizes)
             if item >= len(inputs.like):
                 raise LogicMPError(f"item must be below the number of items, {len(inputs.like)}, got {item}")
@@ -600,7 +611,7 @@ class LogicMP(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         # plans are made again when needed
-        return {**self.__dict__, "_executors": {}, "_open": {}, "_exact_plans": None}
+        return {**self.__dict__, "_executors": {}, "_open": {}, "_exact_plans": None, "_sparse": []}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]

@@ -63,7 +63,7 @@ def _as_text(file: str, theory: Theory, facts: Evidence | None, warnings: list[s
     lines += [f"  {'' if rule.span is None else f'{rule.span.line:>4}: '}{rule}" for rule in theory.rules]
     if facts is not None:
         lines += ["", f"facts: {len(facts)}"]
-        lines += [f"  {name:<12} {len(table.args)}" for name, table in facts.tables.items()]
+        lines += [f"  {name:<12} {len(table)}" for name, table in facts.tables.items()]
         lines += ["  atoms without a fact: false if their predicate has facts and is not queried (see infer --world), "
                   "else", "  unobserved, with prior probability 0.5 (see infer --prior)"]
     if warnings:
@@ -77,6 +77,6 @@ def _as_json(theory: Theory, facts: Evidence | None, warnings: list[str]) -> str
         "predicates": {p.name: str(p) for p in theory.predicates},
         "rules": [{"line": rule.span.line if rule.span else None, "rule": str(rule), "weight": rule.weight,
                    "hard": rule.is_hard, "variables": rule.variables} for rule in theory.rules],
-        "facts": None if facts is None else {name: len(table.args) for name, table in facts.tables.items()},
+        "facts": None if facts is None else {name: len(table) for name, table in facts.tables.items()},
         "warnings": warnings,
     }, indent=2)

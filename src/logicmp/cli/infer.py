@@ -42,7 +42,8 @@ class WorldName(StrEnum):
 def infer(
     models: InputOption,
     evidence: Annotated[list[str] | None, typer.Option(
-        "-e", "--evidence", metavar="FILE", help="Facts: a .db file, or - for stdin; repeatable.")] = None,
+        "-e", "--evidence", metavar="FILE", help="Facts: a .db file, - for stdin, or Friends=friends.csv for the table "
+        "of a predicate (.csv, .parquet); repeatable.")] = None,
     query: Annotated[list[str] | None, typer.Option(
         "-q", "--query", metavar="P,Q(x,A),...", help="Predicates, atoms or formulas to answer; without -q and -f, "
         "every predicate that is not closed.")] = None,
@@ -66,6 +67,12 @@ def infer(
     prior: Annotated[list[str] | None, typer.Option(
         metavar="P=0.1", help="Set the probability of atoms of the open predicate P without a fact, if no rule "
         "mentions them, above 0 and below 1; default 0.5; repeatable.")] = None,
+    candidates: Annotated[list[str] | None, typer.Option(
+        "--candidates", metavar="FILE", help="Mean field: atoms that can be true, written as facts; all other atoms of "
+        "their predicates are false; repeatable.")] = None,
+    reach: Annotated[int, typer.Option(
+        metavar="K", help="Mean field: candidates of open predicates with over a million atoms are what the rules "
+        "conclude from the facts in K applications; 0 takes all atoms.")] = 0,
     seed: Annotated[int, typer.Option("-seed", "--seed", help="Set the seed of all random choices.")] = 0,
     iterations: Annotated[int | None, typer.Option(
         help="Mean field, bp, hl-mrf: maximum number of iterations; mean field with --tolerance 0 runs exactly this "
@@ -115,22 +122,24 @@ def infer(
     # the clock of the whole command starts here
     limits = Limits(options.pop("max_seconds", None), options.pop("max_groundings", MAX_GROUNDINGS))
     check_places({"the results": results, "the trace": trace, "the plot": plot},
-                 [*models, *(evidence or []), query_file])
+                 [*models, *(evidence or []), *(candidates or []), query_file])
     if plot is not None:
         from ..show.plot import check_plot
 
         check_plot(plot)
-    if [*models, *(evidence or [])].count("-") > 1:
+    if [*models, *(evidence or []), *(candidates or [])].count("-") > 1:
         raise LogicMPError("standard input ('-') can be read only once")
     theory = load_theory(models, grammar.value)
     facts = load_facts(evidence, theory) if evidence else parse_facts("", theory)
+    allowed = load_facts(candidates, facts.theory) if candidates else None
     queries = _queries(query or [], query_file)
     say = (lambda text: None) if quiet else print_message
     for warning in facts.warnings:
         say(f"warning: {warning}")
     ask: dict[str, Any] = {"query": queries or None, "semantics": semantics.value, "world": world.value,
                            "closed": split_names(closed), "opened": split_names(opened),
-                           "prior": _priors(prior or []), "seed": seed, "limits": limits}
+                           "prior": _priors(prior or []), "seed": seed, "limits": limits, "candidates": allowed,
+                           "reach": reach}
     # importing torch is slow, so errors in the files are reported first
     from ..inference.run import infer as run
 

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from ..arguments import wrong_type
 from ..errors import LogicMPError, closest
+from ..facts.supports import Support
 from ..facts.world import UNKNOWN, World, one_value_each
 from ..parse.theory import Predicate, Theory
 from .operations import spread
@@ -85,7 +86,7 @@ def read_inputs(theory: Theory, unary: Logits, evidence: Evidence | None, mask: 
     if mask is not None and not isinstance(mask, (Tensor, Mapping)):
         raise wrong_type("mask", mask, Mask)
     given_evidence = dict(evidence or {})
-    given = dict(unary) if isinstance(unary, Mapping) else {_only_predicate(theory, given_evidence): unary}
+    given = dict(unary) if isinstance(unary, Mapping) else {only_predicate(theory, given_evidence): unary}
     if not given:
         raise LogicMPError("unary is empty", f"give log-odds for one of: {', '.join(theory.predicate)}")
     like = next(iter(given.values()))
@@ -140,7 +141,8 @@ def check_finite(tensor: Tensor, message: str, hint: str) -> None:
         raise LogicMPError(message, hint)
 
 
-def _only_predicate(theory: Theory, evidence: Mapping[str, Tensor]) -> str:
+def only_predicate(theory: Theory, evidence: Mapping[str, Tensor]) -> str:
+    """The predicate of a tensor without a name: the only one without evidence."""
     # float evidence observes some atoms and leaves the others to unary
     whole = {name for name, x in evidence.items() if isinstance(x, Tensor) and x.dtype == torch.bool}
     latent = [p.name for p in theory.predicates if p.name not in evidence]
@@ -355,6 +357,27 @@ def fact_tensors(theory: Theory, facts: Mapping[str, Sequence[tuple[int, ...]]])
     return found
 
 
+def has_sparse(theory: Theory, unary: object, evidence: object) -> bool:
+    """Whether a call of the layer has a sparse tensor or a list of index columns."""
+    given = list(unary.values()) if isinstance(unary, Mapping) else [unary]
+    columns = evidence.items() if isinstance(evidence, Mapping) else ()
+    return (any(isinstance(x, Tensor) and x.layout != torch.strided for x in given)
+            or any(isinstance(x, Tensor) and is_sparse(theory, name, x) for name, x in columns))
+
+
+def is_sparse(theory: Theory, name: str, tensor: Tensor) -> bool:
+    """Whether evidence is a sparse tensor or a list of index columns."""
+    return tensor.layout != torch.strided or _is_columns(theory, name, tensor)
+
+
+def _is_columns(theory: Theory, name: str, tensor: Tensor) -> bool:
+    """Whether evidence is `edge_index`: int64, one row for each argument."""
+    predicate = theory.predicate.get(name)
+    return (predicate is not None and tensor.dtype == torch.int64 and tensor.dim() == 2
+            and len(predicate.arguments) >= 2 and predicate.labels is None
+            and tensor.shape[0] == len(predicate.arguments))
+
+
 def world_tensors(world: World, dtype: torch.dtype = torch.float64) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """Unary potentials and evidence of a world, as the layer takes them; fully observed predicates are bool."""
     unary: dict[str, Tensor] = {}
@@ -389,6 +412,15 @@ def world_from_tensors(theory: Theory, unary: Mapping[str, Tensor] | None = None
     return World(theory, values, soft, {predicate.name: "" for predicate in theory.predicates})
 
 
-def to_tensors(arrays: Mapping[str, np.ndarray]) -> dict[str, Tensor]:
-    """Arrays of numpy as tensors that share their memory."""
-    return {name: torch.from_numpy(array) for name, array in arrays.items()}
+def to_tensors(arrays: Mapping[str, np.ndarray], supports: Mapping[str, Support]) -> dict[str, Tensor]:
+    """Arrays of numpy as tensors that share their memory; those of sparse predicates as sparse tensors."""
+    found = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    for name in found.keys() & supports.keys():
+        support = supports[name]
+        places = slice(None) if support.places is None else torch.from_numpy(support.places)
+        labels = found[name].shape[1:] if support.width == 1 else ()
+        values = found[name].reshape(support.n_values, *labels)[places]
+        indices = torch.from_numpy(np.stack(support.columns).astype(np.int64))
+        found[name] = torch.sparse_coo_tensor(indices, values, (*support.sizes, *labels), is_coalesced=True,
+                                              check_invariants=False)
+    return found

@@ -119,8 +119,8 @@ class Run:
         self.call = self._reduced(call)
         # unary potentials as they enter Eq. 2, one per variable
         self.base = self._one_per_variable(inputs.unary)
-        # values that depend only on evidence and weights, with the call they belong to
-        self._constants: tuple[Call, Values] | None = None
+        # values that depend only on evidence and weights, with their call, and whether they carry gradients
+        self._constants: tuple[Call, bool, Values] | None = None
         # of the last iteration, [batch]: what its messages were multiplied by (None for 1), and the temperature
         self.scale: Tensor | None = None
         self.temperature: Tensor | float = 1.0
@@ -211,9 +211,10 @@ class Run:
     def _subtract(self, base: Mapping[str, Tensor], q: Mapping[str, Tensor], factor: float,
                   replay: Replay | None) -> dict[str, Tensor]:
         call = self._scaled(factor)
-        if self._constants is None or self._constants[0] is not call:
-            self._constants = call, self.executor.constants(call)
-        return self.executor.subtract_messages(base, q, call, self._constants[1], replay)
+        carries = torch.is_grad_enabled()
+        if self._constants is None or self._constants[0] is not call or self._constants[1] != carries:
+            self._constants = call, carries, self.executor.constants(call)
+        return self.executor.subtract_messages(base, q, call, self._constants[2], replay)
 
     # the size of messages, for schedules that depend on it; all without gradients
 

@@ -1,16 +1,65 @@
-"""Evidence as columns: the facts of each predicate, and the theory with their constants.
+"""Evidence as columns: the facts of each predicate as integers, and the theory with their constants.
 
 Room: parse -> **facts** -> ground, layer.  Paper: the set O of observations.
 
-    Friends(Anna, Bob)      args ("Anna", "Bob")   values 1.0   lines 1
-    0.7 Smokes(Eve)         args ("Eve",)          values 0.7   lines 2
+    Friends(Anna, Bob)      columns: names (Anna, ...) codes (0, ...); names (Bob, ...) codes (0, ...)   values 1.0
+    0.7 Smokes(Eve)         columns: names (Eve, ...) codes (0, ...)                                     values 0.7
+
+Every column has its own list of names, so reading needs no list of all constants, and a theory with more constants, or
+with the same constants in another order, can use the same facts.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from ..parse.theory import Predicate, Theory
+
+
+@dataclass
+class Column:
+    """The constants of one argument: the distinct names in order of appearance, and the number of one for each fact."""
+
+    names: Sequence[str]
+    # int32
+    codes: np.ndarray
+
+    def indices(self, index: Mapping[str, int]) -> np.ndarray:
+        """The position of each fact's constant, by the position of each name."""
+        table = np.fromiter(map(index.__getitem__, self.names), dtype=np.int32, count=len(self.names))
+        found: np.ndarray = table[self.codes]
+        return found
+
+    def take(self, chosen: np.ndarray) -> Column:
+        """The column of some of the facts, in this order; names that no fact has are dropped."""
+        codes = self.codes[chosen]
+        known, first = np.unique(codes, return_index=True)
+        order = known[np.argsort(first)]
+        rank = np.zeros(len(self.names), dtype=np.int32)
+        rank[order] = np.arange(len(order), dtype=np.int32)
+        return Column([self.names[k] for k in order.tolist()], rank[codes])
+
+
+def column(values: Iterable[str]) -> Column:
+    """A column of these constants.
+
+    >>> column(["Anna", "Bob", "Anna"]).codes.tolist()
+    [0, 1, 0]
+    """
+    numbers = Numbers()
+    codes = np.fromiter(map(numbers.__getitem__, values), dtype=np.int32)
+    return Column(list(numbers), codes)
+
+
+class Numbers(dict[str, int]):
+    """A number for each name, the next one for a new name."""
+
+    def __missing__(self, name: str) -> int:
+        number = self[name] = len(self)
+        return number
 
 
 @dataclass
@@ -18,12 +67,72 @@ class FactTable:
     """All facts of one predicate, as columns."""
 
     predicate: Predicate
-    # the arguments as written; a multi-class fact has its label last
-    args: list[tuple[str, ...]] = field(default_factory=list)
+    # one for each argument; a multi-class fact has its label last
+    columns: list[Column] = field(default_factory=list)
     # 1 true, 0 false, NaN unobserved, other values soft evidence
-    values: list[float] = field(default_factory=list)
+    values: np.ndarray = field(default_factory=lambda: np.zeros(0))
     # the line of each fact; the lines of a second file continue the count of the first
-    lines: list[int] = field(default_factory=list)
+    lines: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def args(self) -> list[tuple[str, ...]]:
+        """The arguments of each fact as written; a multi-class fact has its label last."""
+        written = [[c.names[k] for k in c.codes.tolist()] for c in self.columns]
+        return list(zip(*written, strict=True)) if written else [()] * len(self)
+
+    def take(self, chosen: np.ndarray) -> FactTable:
+        """Some of the facts, in this order."""
+        return FactTable(self.predicate, [c.take(chosen) for c in self.columns], self.values[chosen],
+                         self.lines[chosen])
+
+    def keep(self, chosen: np.ndarray) -> FactTable:
+        """Like `take`, where every name stays in use."""
+        return FactTable(self.predicate, [Column(c.names, c.codes[chosen]) for c in self.columns], self.values[chosen],
+                         self.lines[chosen])
+
+    def keys(self, without: Sequence[int] = ()) -> np.ndarray:
+        """A number for each fact, equal for equal arguments; C(A,B) and C(B,A) of a symmetric predicate are equal.
+
+        Args:
+            without: arguments that do not count.
+        """
+        columns = [c for k, c in enumerate(self.columns) if k not in without]
+        codes = [c.codes for c in columns]
+        sizes = [len(c.names) for c in columns]
+        if self.predicate.symmetric:
+            numbers = Numbers()
+            codes = [c.indices(dict(zip(c.names, map(numbers.__getitem__, c.names), strict=True))) for c in columns]
+            codes = [np.minimum(*codes), np.maximum(*codes)]
+            sizes = [len(numbers)] * 2
+        found, n = np.zeros(len(self), dtype=np.int64), 1
+        for code, size in zip(codes, sizes, strict=True):
+            if n * max(size, 1) >= 2**62:
+                known, found = np.unique(found, return_inverse=True)
+                n = len(known)
+            found, n = found * size + code, n * max(size, 1)
+        return found
+
+
+def first_of_each(keys: np.ndarray) -> np.ndarray | None:
+    """For each row, the first row with an equal key; None if no two keys are equal.
+
+    >>> first_of_each(np.array([7, 5, 7])).tolist()
+    [0, 1, 0]
+    """
+    ordered = np.sort(keys)
+    repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+    del ordered
+    if not len(repeated):
+        return None
+    at = np.searchsorted(repeated, keys).clip(0, len(repeated) - 1)
+    rows = np.flatnonzero(repeated[at] == keys)
+    _, first, number = np.unique(keys[rows], return_index=True, return_inverse=True)
+    found = np.arange(len(keys))
+    found[rows] = rows[first[number]]
+    return found
 
 
 @dataclass
@@ -41,4 +150,4 @@ class Evidence:
     warnings: list[str] = field(default_factory=list)
 
     def __len__(self) -> int:
-        return sum(len(table.args) for table in self.tables.values())
+        return sum(map(len, self.tables.values()))

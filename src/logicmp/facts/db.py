@@ -5,7 +5,8 @@ Room: parse -> **facts** -> ground, layer.  Paper: the set O of observations.
     Friends(Anna, Bob)       true            !Smokes(Bob)     false         label(T1) = B-PER   a multi-class value
     ?Smokes(Carl)            unobserved      0.7 Smokes(Eve)  soft          person = {Anna}     more constants (pracmln)
 
-One regular expression reads a plain line. The reader of theories reads every other line, and finds the errors.
+One regular expression reads plain lines, many at once. The reader of theories reads every other line, and finds the
+errors.
 """
 
 from __future__ import annotations
@@ -14,8 +15,13 @@ import bisect
 import math
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from ..arguments import checked
 from ..errors import LogicMPError, RuleError, Source, Span, closest
@@ -23,16 +29,22 @@ from ..files import read_source, read_stdin
 from ..parse.reader import read_statements
 from ..parse.resolve import unknown_constant, unknown_predicate, wrong_arity
 from ..parse.syntax import Atom, Constant, Not, Variable
-from ..parse.theory import Theory
+from ..parse.theory import Predicate, Theory
 from ..parse.tokens import Defined, EmptyError, Include, Starred, Statement, UnexpectedError
-from .columns import Evidence, FactTable
+from .columns import Column, Evidence, FactTable, Numbers, first_of_each
+from .tables import TABLES, read_table, split_table_path, to_columns
 
 # a constant that needs no quotes, as in the grammar
 _CONSTANT = (r"(?:[A-Z][\w']*(?:-[\w']+)*|[^\W\d][\w']*(?:-[^\W\d][\w']*)*"
              r"|-?(?:\d+\.\d+|\.\d+|\d+)(?:[eE][-+]?\d+)?(?!\w)|\w[\w']*(?:\.[\w']+)+)")
 PLAIN_FACT_CONSTANT = re.compile(_CONSTANT)
-_PLAIN = re.compile(r"[ \t]*(?:(0?\.\d+|1\.0*|[01])[ \t]+)?([!?])?[ \t]*([^\W\d]\w*)[ \t]*"
-                    rf"\([ \t]*({_CONSTANT}[ \t]*(?:,[ \t]*{_CONSTANT}[ \t]*)*)\)[ \t]*\Z")
+# one tuple for each line: soft evidence, sign, predicate and arguments of a plain fact; empty strings for other lines
+MAX_PLAIN = 3
+_LINES = re.compile(r"^(?:[ \t]*(?:(0?\.\d+|1\.0*|[01])[ \t]+)?([!?]?)[ \t]*([^\W\d]\w*)[ \t]*"
+                    rf"\([ \t]*({_CONSTANT})[ \t]*" + rf"(?:,[ \t]*({_CONSTANT})[ \t]*" * (MAX_PLAIN - 1)
+                    + ")?" * (MAX_PLAIN - 1) + r"\)[ \t]*|[^\n]*)$", re.MULTILINE)
+# characters that are read at once
+CHUNK = 2**18
 _ARGUMENT = re.compile(r'[(,]\s*([^\s()",][^()",]*?)\s*(?=[,)])')
 _STRING_OR_COMMENT = re.compile(r'"(?:[^"\\\n]|\\[^\n])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _HINT = "write one fact per line: P(A), !P(A), ?P(A), 0.7 P(A), or label(T1) = B-PER for a multi-class predicate"
@@ -46,7 +58,7 @@ def parse_facts(text: str, theory: Theory, name: str = "<facts>") -> Evidence:
     >>> from logicmp import parse_theory
     >>> theory = parse_theory("person = {Anna, Bob}\\nSmokes(person)")
     >>> parse_facts("Smokes(Anna)\\n!Smokes(Bob)", theory).tables["Smokes"].values
-    [1.0, 0.0]
+    array([1., 0.])
 
     Args:
         text: one fact per line, as in a .db file.
@@ -56,12 +68,39 @@ def parse_facts(text: str, theory: Theory, name: str = "<facts>") -> Evidence:
     return _read_all([Source(name, text)], theory)
 
 
-def _read_all(sources: Sequence[Source], theory: Theory) -> Evidence:
+@dataclass(frozen=True)
+class _Table:
+    """The table of one predicate, with its name for errors."""
+
+    name: str
+    predicate: str
+    table: Any
+
+
+def _read_all(sources: Sequence[Source | _Table], theory: Theory) -> Evidence:
     """Read all files together, because a fact of one file can contradict a fact of another."""
     reader = _FactReader(theory)
     for source in sources:
-        _read(source, reader)
+        if isinstance(source, _Table):
+            _add_table(source, reader)
+        else:
+            _read(source, reader)
     return reader.finish()
+
+
+def _add_table(table: _Table, reader: _FactReader) -> None:
+    growing = reader.tables[table.predicate]
+    columns, values = to_columns(growing.predicate, table.table, table.name)
+    labels = growing.predicate.labels
+    if labels is not None:
+        unknown = [name for name in columns[-1].names if name not in labels]
+        if unknown:
+            raise LogicMPError(f"{table.name}: {unknown[0]!r} is not a label of {table.predicate}",
+                               closest(unknown[0], labels, "label"))
+    before = reader.open(_Rows(table.name, "\n" * len(values)))
+    numbered = [np.fromiter(map(numbers.__getitem__, column.names), np.int32, len(column.names))[column.codes]
+                for numbers, column in zip(growing.numbers, columns, strict=True)]
+    growing.add(numbered, values, before + 1 + np.arange(len(values)))
 
 
 def _read(source: Source, reader: _FactReader) -> None:
@@ -70,24 +109,102 @@ def _read(source: Source, reader: _FactReader) -> None:
     if "/*" in text:
         # keep newlines, so that line numbers stay right, and strings, which can contain the marks of a comment
         text = _STRING_OR_COMMENT.sub(lambda m: m[0] if m[0][0] == '"' else re.sub(r"[^\n]", " ", m[0]), text)
-    plain, tables, slow = _PLAIN.match, reader.tables, reader.slow_line
-    for number, line in enumerate(text.split("\n"), 1):
-        found = plain(line)
-        if found is None:
-            slow(number, line)
+    start, number = 0, 1
+    while start <= len(text):
+        # whole lines, few enough that the strings found in them stay in cache
+        end = text.find("\n", start + CHUNK)
+        end = len(text) if end < 0 else end
+        lines = text[start:end]
+        found = _LINES.findall(lines)
+        odd = _read_plain(found, reader, before + number)
+        if odd:
+            written = lines.split("\n")
+            for k in odd:
+                reader.slow_line(number + k, written[k])
+        start, number = end + 1, number + len(found)
+
+
+def _read_plain(found: list[tuple[str, ...]], reader: _FactReader, first_line: int) -> list[int]:
+    """Add the plain facts among these lines; return the numbers of the other lines."""
+    softs, signs, names, *args = zip(*found, strict=True)
+    odd: list[int] = []
+    kinds = set(names)
+    for name in kinds:
+        rows = None if len(kinds) == 1 else [k for k, other in enumerate(names) if other == name]
+        pick = _all if rows is None else itemgetter(*rows) if len(rows) > 1 else itemgetter(slice(rows[0], rows[0] + 1))
+        table = reader.tables.get(name)
+        n = 0 if table is None else len(table.predicate.arguments)
+        soft, sign, columns = pick(softs), pick(signs), [pick(column) for column in args]
+        is_plain = (table is not None and table.predicate.labels is None and 1 <= n <= MAX_PLAIN
+                    and all(map(all, columns[:n])) and not any(map(any, columns[n:]))
+                    and not (any(soft) and any(x and y for x, y in zip(soft, sign, strict=True))))
+        if not is_plain or table is None:
+            odd += range(len(found)) if rows is None else rows
             continue
-        soft, sign, name, args = found.groups("")
-        table = tables.get(name)
-        if table is None or table.predicate.labels is not None:
-            slow(number, line)
-            continue
-        row = tuple(map(str.strip, args.split(",")))
-        if len(row) != len(table.predicate.arguments) or (soft and sign):
-            slow(number, line)
-            continue
-        table.args.append(row)
-        table.values.append(float(soft) if soft else _SIGNS[sign])
-        table.lines.append(before + number)
+        n_rows = len(sign)
+        values = (np.fromiter(map(float, soft), dtype=np.float64, count=n_rows) if all(soft) else
+                  np.array([float(x) if x else _SIGNS[y] for x, y in zip(soft, sign, strict=True)])
+                  if any(soft) or any(sign) else np.ones(n_rows))
+        lines = np.arange(n_rows) if rows is None else np.array(rows)
+        table.add([np.fromiter(map(numbers.__getitem__, column), dtype=np.int32, count=n_rows)
+                   for numbers, column in zip(table.numbers, columns, strict=False)], values, first_line + lines)
+    return sorted(odd)
+
+
+def _all(column: tuple[str, ...]) -> tuple[str, ...]:
+    return column
+
+
+class _Rows(Source):
+    """A table in place of a text: one empty line for each row."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Row(Span):
+    """A row of a table, shown by its number."""
+
+    @property
+    def line(self) -> int:
+        return self.start
+
+    def show(self) -> str:
+        return f" --> {self.source.name}, row {self.start}"
+
+
+class _Growing:
+    """The facts of one predicate while they are read, in pieces."""
+
+    def __init__(self, predicate: Predicate):
+        self.predicate = predicate
+        self.numbers = [Numbers() for _ in range(len(predicate.arguments) + (predicate.labels is not None))]
+        self.codes: list[list[np.ndarray]] = [[] for _ in self.numbers]
+        self.values: list[np.ndarray] = []
+        self.lines: list[np.ndarray] = []
+
+    def add(self, codes: list[np.ndarray], values: np.ndarray, lines: np.ndarray) -> None:
+        for pieces, piece in zip(self.codes, codes, strict=True):
+            pieces.append(piece)
+        self.values.append(values)
+        self.lines.append(lines)
+
+    def add_one(self, args: tuple[str, ...], value: float, line: int) -> None:
+        self.add([np.array([numbers[arg]], dtype=np.int32) for numbers, arg in zip(self.numbers, args, strict=True)],
+                 np.array([value]), np.array([line]))
+
+    def table(self) -> FactTable:
+        """The facts in the order of their lines."""
+        columns = []
+        for numbers, pieces in zip(self.numbers, self.codes, strict=True):
+            columns.append(Column(list(numbers), np.concatenate([np.zeros(0, dtype=np.int32), *pieces])))
+            # the pieces are no longer needed: release their memory, column by column
+            numbers.clear()
+            pieces.clear()
+        lines = np.concatenate([np.zeros(0, dtype=np.int64), *self.lines])
+        self.lines.clear()
+        table = FactTable(self.predicate, columns, np.concatenate([np.zeros(0), *self.values]), lines)
+        self.values.clear()
+        is_sorted = bool((lines[1:] >= lines[:-1]).all())
+        return table if is_sorted else table.take(np.argsort(lines, kind="stable"))
 
 
 class _FactReader:
@@ -97,7 +214,7 @@ class _FactReader:
         self.before: list[int] = []
         self.n_lines = 0
         self.theory = theory
-        self.tables = {predicate.name: FactTable(predicate) for predicate in theory.predicates}
+        self.tables = {predicate.name: _Growing(predicate) for predicate in theory.predicates}
         # constants that the facts themselves declare, `person = {Anna}`
         self.declared: dict[str, dict[str, None]] = {}
 
@@ -177,76 +294,73 @@ class _FactReader:
         if label and label[0] not in (predicate.labels or ()):
             raise RuleError(f"{label[0]!r} is not a label of {predicate.name}", atom.span,
                             closest(label[0], predicate.labels or (), "label"))
-        table.args.append(tuple(arg.name for arg in atom.args) + label)
-        table.values.append(value)
-        table.lines.append(self.before[-1] + number)
+        table.add_one(tuple(arg.name for arg in atom.args) + label, value, self.before[-1] + number)
 
     def finish(self) -> Evidence:
         """Return the evidence: collect the constants, merge repeated facts and check for contradictions."""
         constants: dict[str, dict[str, None]] = {name: dict(known) for name, known in self.declared.items()}
         warnings: list[str] = []
-        for table in self.tables.values():
-            for k, argument in enumerate(table.predicate.arguments):
-                column = dict.fromkeys(row[k] for row in table.args)
+        tables: dict[str, FactTable] = {}
+        for name in self.tables:
+            table = self.tables[name].table()
+            for column, argument in zip(table.columns, table.predicate.arguments, strict=False):
                 known = self.theory.type[argument.type]
                 if known.closed:
-                    self._check_closed(table, k, column, (*known.constants, *self.declared.get(argument.type, ())))
-                constants.setdefault(argument.type, {}).update(column)
-            # C(A,B) and C(B,A) of a symmetric predicate are one fact
-            atoms = [tuple(sorted(row)) for row in table.args] if table.predicate.symmetric else table.args
-            if len(set(atoms)) != len(atoms):
-                warnings.append(self._repeated(table, atoms))
+                    self._check_closed(table, column, argument.type,
+                                       (*known.constants, *self.declared.get(argument.type, ())))
+                constants.setdefault(argument.type, {}).update(dict.fromkeys(column.names))
+            first = first_of_each(table.keys())
+            if first is not None:
+                table, warning = self._without_repeated(table, first)
+                warnings.append(warning)
             if table.predicate.is_categorical:
                 self._check_one_value(table)
+            if len(table):
+                tables[name] = table
         theory = self.theory.with_constants({name: tuple(known) for name, known in constants.items()})
-        return Evidence(theory, {name: table for name, table in self.tables.items() if table.args}, warnings)
+        return Evidence(theory, tables, warnings)
 
-    def _check_closed(self, table: FactTable, k: int, column: dict[str, None], known: tuple[str, ...]) -> None:
-        unknown = column.keys() - set(known)
+    def _check_closed(self, table: FactTable, column: Column, type_name: str, known: tuple[str, ...]) -> None:
+        unknown = set(column.names) - set(known)
         if unknown:
-            row = next(i for i, args in enumerate(table.args) if args[k] in unknown)
-            raise unknown_constant(table.args[row][k], table.predicate.types[k], known, self._line(table.lines[row]))
+            row = next(i for i, code in enumerate(column.codes.tolist()) if column.names[code] in unknown)
+            raise unknown_constant(column.names[column.codes[row]], type_name, known, self._line(table.lines[row]))
 
-    def _repeated(self, table: FactTable, atoms: list[tuple[str, ...]]) -> str:
+    def _without_repeated(self, table: FactTable, first: np.ndarray) -> tuple[FactTable, str]:
         """Keep one of equal facts and return a warning; one atom with two values is an error that shows both lines."""
-        first: dict[tuple[str, ...], int] = {}
-        keep: list[int] = []
-        again: list[int] = []
-        for i, atom in enumerate(atoms):
-            earlier = first.setdefault(atom, i)
-            if earlier == i:
-                keep.append(i)
-                continue
-            again.append(table.lines[i])
-            one, other = table.values[earlier], table.values[i]
-            if one != other and not (math.isnan(one) and math.isnan(other)):
-                raise RuleError(f"{_atom(table, earlier)} is given two different values",
-                                self._line(table.lines[earlier]), also=self._line(table.lines[i]))
-        table.args = [table.args[i] for i in keep]
-        table.values = [table.values[i] for i in keep]
-        table.lines = [table.lines[i] for i in keep]
+        values = table.values
+        is_again = first != np.arange(len(table))
+        differ = is_again & (values != values[first]) & ~(np.isnan(values) & np.isnan(values[first]))
+        if differ.any():
+            other = int(np.argmax(differ))
+            raise RuleError(f"{_atom(table, first[other])} is given two different values",
+                            self._line(table.lines[first[other]]), also=self._line(table.lines[other]))
+        again = table.lines[is_again]
         count = "1 fact" if len(again) == 1 else f"{len(again)} facts"
         place = self._line(again[0])
-        return (f"{place.source.name}: {count} of {table.predicate.name} {'is' if len(again) == 1 else 'are'} "
-                f"given again, first on line {place.line}")
+        return table.keep(np.flatnonzero(~is_again)), (
+            f"{place.source.name}: {count} of {table.predicate.name} {'is' if len(again) == 1 else 'are'} "
+            f"given again, first on line {place.line}")
 
     def _check_one_value(self, table: FactTable) -> None:
         """Reject two true values of one categorical variable."""
         predicate = table.predicate
         values = predicate.functional if predicate.labels is None else (len(predicate.arguments),)
-        first: dict[tuple[str, ...], int] = {}
-        for i, args in enumerate(table.args):
-            if table.values[i] == 1:
-                earlier = first.setdefault(tuple(arg for k, arg in enumerate(args) if k not in values), i)
-                if earlier != i:
-                    raise RuleError(f"{_atom(table, earlier)} and {_atom(table, i)} cannot both be true",
-                                    self._line(table.lines[earlier]), f"it is declared as {predicate}",
-                                    self._line(table.lines[i]))
+        true = table.take(np.flatnonzero(table.values == 1))
+        first = first_of_each(true.keys(without=values))
+        if first is not None:
+            other = int(np.argmax(first != np.arange(len(true))))
+            one = int(first[other])
+            raise RuleError(f"{_atom(true, one)} and {_atom(true, other)} cannot both be true",
+                            self._line(true.lines[one]), f"it is declared as {predicate}",
+                            self._line(true.lines[other]))
 
     def _line(self, number: int) -> Span:
         """Return the span of a line, by its number in all files together."""
         k = bisect.bisect_left(self.before, number) - 1
-        source, number = self.sources[k], number - self.before[k]
+        source, number = self.sources[k], int(number) - self.before[k]
+        if isinstance(source, _Rows):
+            return _Row(source, number, number)
         start, line = _start(source, number), source.line(number)
         return Span(source, start + len(line) - len(line.lstrip()), start + len(line.rstrip()))
 
@@ -260,25 +374,35 @@ def _start(source: Source, number: int) -> int:
 
 
 def _atom(table: FactTable, row: int) -> Atom:
-    args, n = table.args[row], len(table.predicate.arguments)
+    args, n = table.take(np.array([row])).args[0], len(table.predicate.arguments)
     return Atom(table.predicate.name, tuple(map(Constant, args[:n])), args[n:] or None)
 
 
 @checked
-def load_facts(paths: str | Path | Sequence[str | Path], theory: Theory) -> Evidence:
-    """Read facts from files, from `-` (standard input), or from the file `facts` in a folder of ExpressGNN.
+def load_facts(paths: str | Path | Sequence[str | Path] | Mapping[str, Any], theory: Theory) -> Evidence:
+    """Read facts from files, from `-` (standard input), from a folder of ExpressGNN, or from tables.
 
     Args:
-        paths: one or several files, `-` for standard input, or ExpressGNN folders.
+        paths: one or several files, `-` for standard input, ExpressGNN folders, or `Friends=friends.csv` for the table
+            of a predicate; or a mapping from predicates to data frames, dicts of columns or 2-d arrays, with one column
+            for each argument, and a column "value" if not all facts are true.
         theory: declares the predicates; open types get new constants.
     """
+    if isinstance(paths, Mapping):
+        for name in paths:
+            if name not in theory.predicate:
+                raise unknown_predicate(name, theory.predicate, None)
+        return _read_all([_Table(name, name, table) for name, table in paths.items()], theory)
     paths = [paths] if isinstance(paths, (str, Path)) else paths
-    return _read_all([_source(path) for path in paths], theory)
+    return _read_all([_source(path, theory) for path in paths], theory)
 
 
-def _source(path: str | Path) -> Source:
+def _source(path: str | Path, theory: Theory) -> Source | _Table:
     if str(path) == "-":
         return read_stdin("facts are plain text in UTF-8")
+    if str(path).lower().endswith(TABLES):
+        name, file = split_table_path(str(path), theory)
+        return _Table(str(file), name, read_table(file))
     # os.path, because Path.is_dir raises an error for a name that is too long
     if os.path.isdir(path):
         path = Path(path)

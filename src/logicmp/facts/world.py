@@ -21,12 +21,15 @@ import numpy as np
 from ..errors import LogicMPError, closest
 from ..parse.theory import Predicate, Theory
 from .columns import Evidence, FactTable
+from .supports import SPARSE_SHARE, Support, flat_theory, make_support
 
 # conventions for atoms without a fact
 WORLDS = ("alchemy", "open", "closed")
 UNKNOWN = -1
 # of a numpy array before version 2
 MAX_AXES = 32
+# atoms of a predicate whose atoms are all in memory
+MAX_ATOMS = 2**31
 
 
 @dataclass(frozen=True)
@@ -34,13 +37,15 @@ class World:
     """Theory and evidence as arrays: for each predicate, its true, false and unobserved atoms."""
 
     theory: Theory
-    # by predicate, int8 of the shape of its tensor: 1 true, 0 false, -1 unobserved
+    # by predicate, int8 of the shape of its tensor: 1 true, 0 false, -1 unobserved; of a sparse one, by row
     values: Mapping[str, np.ndarray]
     # by predicate, log-odds of the atoms with soft evidence or a prior, 0 elsewhere; only for predicates that have any
     unary: Mapping[str, np.ndarray]
     # why each predicate is closed ("" if it is open)
     closed: Mapping[str, str]
     warnings: Sequence[str] = field(default=())
+    # the sparse predicates: every atom outside the support is false
+    supports: Mapping[str, Support] = field(default_factory=dict)
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -52,9 +57,14 @@ class World:
         return [name for name, values in self.values.items() if (values == UNKNOWN).any()]
 
     def describe(self) -> str:
-        """Which predicates are closed and which are open, in two lines."""
+        """Which predicates are closed and which are open, in two lines, and one line for each sparse predicate."""
         opened = ", ".join(name for name, why in self.closed.items() if not why)
-        return f"closed world: {self.describe_closed() or 'none'}\nopen world:   {opened or 'none'}"
+        lines = [f"closed world: {self.describe_closed() or 'none'}", f"open world:   {opened or 'none'}"]
+        for name, support in self.supports.items():
+            what = "true atoms" if bool((self.values[name] == 1).all()) else "candidates"
+            lines.append(f"sparse:       {name} ({len(support):,} {what} of {math.prod(support.sizes):,} atoms; all "
+                         "others are false)")
+        return "\n".join(lines)
 
     def describe_closed(self) -> str:
         """The closed predicates, and why they are closed; empty if there are none."""
@@ -67,8 +77,8 @@ class World:
 
 
 def build_world(evidence: Evidence, queried: Collection[str] = (), world: str = "alchemy",
-                closed: Collection[str] = (), opened: Collection[str] = (),
-                prior: Mapping[str, float] | None = None) -> World:
+                closed: Collection[str] = (), opened: Collection[str] = (), prior: Mapping[str, float] | None = None,
+                dense_atoms: int | None = None, candidates: Evidence | None = None) -> World:
     """Return the value of every atom; `world` decides those without a fact.
 
     >>> from logicmp import parse_facts, parse_theory
@@ -83,31 +93,110 @@ def build_world(evidence: Evidence, queried: Collection[str] = (), world: str = 
             closed unless queried). A `*` in the declaration closes a predicate in all of them.
         closed, opened: predicates that are closed or open regardless of `world` and `*`.
         prior: by open predicate, the probability of an atom without a fact if no rule mentions it, instead of 0.5.
+        dense_atoms: a closed predicate with more atoms than this is sparse if few are true; None if all predicates
+            must be dense.
+        candidates: atoms that can be true, read for the theory of the evidence; all other atoms of their predicates are
+            false.
     """
-    theory = evidence.theory
+    theory = evidence.theory if candidates is None else candidates.theory
     for t in theory.types:
         if not t.constants:
             raise LogicMPError(f"type {t.name!r} has no constants", f"declare them ({t.name} = {{A, B}}), or give "
                                "evidence that names them")
-    reasons = _closed(evidence, set(queried), world, set(closed), set(opened))
+    reasons = closed_predicates(evidence, set(queried), world, set(closed), set(opened))
     prior = dict(prior or {})
     _check_prior(theory, reasons, prior)
     values, unary, warnings = {}, {}, []
+    supports: dict[str, Support] = {}
+    given = {} if candidates is None else candidates.tables
     for predicate in theory.predicates:
         table = evidence.tables.get(predicate.name, FactTable(predicate))
-        known, soft, n_open = _values(theory, table, bool(reasons[predicate.name]), prior.get(predicate.name))
+        is_closed, own = bool(reasons[predicate.name]), prior.get(predicate.name)
+        if len(predicate.types) > MAX_AXES:
+            raise LogicMPError(f"{predicate.name} has {len(predicate.types)} arguments (limit {MAX_AXES})",
+                               "split it into predicates with fewer arguments")
+        support = _support(theory, table, is_closed, given.get(predicate.name), dense_atoms)
+        if support is None:
+            known, soft, n_open = _values(theory, table, is_closed, own)
+        else:
+            supports[predicate.name], known, soft, n_open = _sparse_values(theory, table, support, own)
         values[predicate.name] = known
         if soft is not None:
             unary[predicate.name] = soft
         if n_open:
             warnings.append(f"{predicate.name} is closed, but no fact gives a value to {n_open} of its variables: "
                             "they stay unobserved, because each must have one")
-        if not reasons[predicate.name] and (note := describe_missing(theory, table, prior.get(predicate.name))):
-            warnings.append(note)
-    return World(theory, values, unary, reasons, warnings)
+        missing = "" if reasons[predicate.name] or support is not None else describe_missing(theory, table, own)
+        if missing:
+            warnings.append(missing)
+    return World(theory, values, unary, reasons, warnings, supports)
 
 
-def _closed(evidence: Evidence, queried: set[str], world: str, closed: set[str], opened: set[str]) -> dict[str, str]:
+def _support(theory: Theory, table: FactTable, is_closed: bool, candidates: FactTable | None,
+             dense_atoms: int | None) -> Support | None:
+    """The atoms of a predicate that can be true: candidates and facts; None for all of them."""
+    predicate = table.predicate
+    n_atoms = math.prod(predicate.shape(theory.sizes))
+    if candidates is not None and dense_atoms is None:
+        raise LogicMPError(f"this method needs all {n_atoms:,} atoms of {predicate.name}; it cannot use candidates",
+                           "use -m mean-field, or remove the candidates")
+    if candidates is not None and is_closed:
+        raise LogicMPError(f"{predicate.name} has candidates, but it is closed: its atoms without a fact are false",
+                           f"query {predicate.name}, open it with --open {predicate.name}, or remove its candidates")
+    can_be_true = table.values != 0
+    if candidates is None:
+        n_true = int(can_be_true.sum())
+        is_large = dense_atoms is not None and n_atoms > dense_atoms and n_true < SPARSE_SHARE * n_atoms
+        if not (is_closed and is_large) or predicate.is_categorical:
+            if n_atoms > MAX_ATOMS:
+                raise _too_many(predicate, n_atoms, is_closed, dense_atoms)
+            return None
+    # facts are always among the candidates
+    places = [tuple(x[can_be_true] for x in _places(theory, table)), *([] if candidates is None else
+                                                                       [_places(theory, candidates)])]
+    places = [part[: len(predicate.arguments)] for part in places]
+    columns = [np.concatenate(parts) for parts in zip(*places, strict=True)]
+    return make_support(predicate, [c for k, c in enumerate(columns) if k not in predicate.functional], theory.sizes)
+
+
+def _too_many(predicate: Predicate, n_atoms: int, is_closed: bool, dense_atoms: int | None) -> LogicMPError:
+    what = f"{predicate} has {n_atoms:,} atoms (limit {MAX_ATOMS:,})"
+    if dense_atoms is None:
+        return LogicMPError(what, "use -m mean-field, which can list only the atoms that can be true; or remove "
+                            "constants that are not needed")
+    if is_closed:
+        return LogicMPError(what, "remove constants that are not needed")
+    return LogicMPError(what, f"give the atoms of {predicate.name} that can be true with --candidates FILE, or let the "
+                        "rules find them with --reach 1")
+
+
+def _sparse_values(theory: Theory, table: FactTable, support: Support,
+                   prior: float | None) -> tuple[Support, np.ndarray, np.ndarray | None, int]:
+    """Like `_values`, by row; a predicate without unobserved rows keeps its true rows only."""
+    name = table.predicate.name
+    predicate = flat_theory(theory, {name: support}).predicate[name]
+    shape = predicate.shape({**theory.sizes, predicate.types[0]: support.n_values // support.width})
+    places, given = _places(theory, table), table.values
+    rows = support.find(places[: len(table.predicate.arguments)])
+    inside = rows >= 0
+    at: tuple[np.ndarray, ...] = np.unravel_index(rows[inside], (shape[0], *shape[1:]) if predicate.functional
+                                                  else (shape[0],))
+    if predicate.labels is not None:
+        at = (*at, places[-1][inside])
+    values = np.full(shape, UNKNOWN, dtype=np.int8)
+    soft = _fill(values, [at], given[inside], prior)
+    n_open = one_value_each(predicate, values) if predicate.is_categorical else 0
+    if not predicate.is_categorical and not bool((values == UNKNOWN).any()) and bool((values == 0).any()):
+        read = values if support.places is None else values[support.places]
+        kept = np.flatnonzero(read == 1)
+        support = make_support(table.predicate, [c[kept] for c in support.columns], theory.sizes)
+        values, soft = np.ones(support.n_values, dtype=np.int8), None
+    return support, values, soft, n_open
+
+
+def closed_predicates(evidence: Evidence, queried: set[str], world: str, closed: set[str],
+                      opened: set[str]) -> dict[str, str]:
+    """Why each predicate is closed, empty for an open one; arguments as for `build_world`."""
     if world not in WORLDS:
         raise LogicMPError(f"unknown world {world!r}", f"available worlds: {', '.join(WORLDS)}")
     known = evidence.theory.predicate
@@ -175,43 +264,45 @@ def _values(theory: Theory, table: FactTable, closed: bool,
     """Return the values of one predicate, its soft evidence, and the number of variables that could not be closed."""
     predicate = table.predicate
     shape = predicate.shape(theory.sizes)
-    if len(shape) > MAX_AXES:
-        raise LogicMPError(f"{predicate.name} has {len(predicate.types)} arguments (limit {MAX_AXES})",
-                           "split it into predicates with fewer arguments")
-    if math.prod(shape) > 2**31:
-        raise LogicMPError(f"{predicate} has {math.prod(shape):,} atoms (limit {2**31:,})",
-                           "remove constants that are not needed")
-    given = np.asarray(table.values, dtype=np.float64)
+    given = table.values
     places = _places(theory, table)
     # a variable that must have a value is not closed: its values cannot all be false
     must_have_value = predicate.is_categorical and not predicate.may_be_none
     values = np.full(shape or 1, 0 if closed and not must_have_value else UNKNOWN, dtype=np.int8)
-    is_soft = (given > 0) & (given < 1)
-    soft = None if prior is None else np.full(shape or 1, math.log(prior) - math.log1p(-prior))
-    for at in (places, places[::-1]) if predicate.symmetric else (places,):
-        values[at] = np.where(np.isnan(given) | is_soft, UNKNOWN, np.nan_to_num(given)).astype(np.int8)
-        if soft is not None:
-            soft[tuple(place[~is_soft] for place in at)] = 0.0
-        if is_soft.any():
-            soft = np.zeros(shape or 1) if soft is None else soft
-            p = given[is_soft]
-            soft[tuple(place[is_soft] for place in at)] = np.log(p) - np.log1p(-p)
+    soft = _fill(values, (places, places[::-1]) if predicate.symmetric else (places,), given, prior)
     n_open = one_value_each(predicate, values) if predicate.is_categorical else 0
     return (values.reshape(shape), None if soft is None else soft.reshape(shape),
             n_open if closed and must_have_value else 0)
 
 
+def _fill(values: np.ndarray, places: Sequence[tuple[np.ndarray, ...]], given: np.ndarray,
+          prior: float | None) -> np.ndarray | None:
+    """Write facts into an array; return the log-odds of soft evidence and of a prior, None if there is neither."""
+    is_soft = (given > 0) & (given < 1)
+    soft = None if prior is None else np.full(values.shape, math.log(prior) - math.log1p(-prior))
+    for at in places:
+        values[at] = np.where(np.isnan(given) | is_soft, UNKNOWN, np.nan_to_num(given)).astype(np.int8)
+        if soft is not None:
+            soft[tuple(place[~is_soft] for place in at)] = 0.0
+        if is_soft.any():
+            soft = np.zeros(values.shape) if soft is None else soft
+            p = given[is_soft]
+            soft[tuple(place[is_soft] for place in at)] = np.log(p) - np.log1p(-p)
+    return soft
+
+
 def _places(theory: Theory, table: FactTable) -> tuple[np.ndarray, ...]:
     """Return the indices of the facts in the predicate's tensor, one array for each axis."""
     predicate = table.predicate
-    indexes = [{c: i for i, c in enumerate(theory.type[t].constants)} for t in predicate.types]
+    indexes = [theory.indices(t) for t in predicate.types]
     if predicate.labels is not None:
         indexes.append({label: i for i, label in enumerate(predicate.labels)})
     if not indexes:
         # an atom without arguments is in an array of length 1
-        return (np.zeros(len(table.args), dtype=np.int64),)
-    return tuple(np.fromiter((index[row[k]] for row in table.args), dtype=np.int64, count=len(table.args))
-                 for k, index in enumerate(indexes))
+        return (np.zeros(len(table), dtype=np.int64),)
+    if not len(table):
+        return tuple(np.zeros(0, dtype=np.int32) for _ in indexes)
+    return tuple(column.indices(index) for column, index in zip(table.columns, indexes, strict=True))
 
 
 def one_value_each(predicate: Predicate, values: np.ndarray) -> int:

@@ -36,7 +36,7 @@ def merge_exclusive(world: World) -> World:
     """
     for rule in world.theory.rules:
         found = find_at_most_one(rule, world.theory)
-        if found is None:
+        if found is None or found[0] in world.supports:
             continue
         name, place = found
         if ((world.values[name] == 1).sum(place) > 1).any():

@@ -238,18 +238,20 @@ class Marginals(Mapping[str, float]):
                                  "probability": self.probabilities, "log_odds": self.log_odds})
 
     def to_tensors(self) -> dict[str, Tensor]:
-        """The probabilities of all atoms of each queried predicate, in the shape of the layer's tensors."""
+        """The probabilities of all atoms of each queried predicate, as tensors of the layer; sparse ones are sparse."""
         queried = {answer.query.formula.predicate: None for answer in self.answers
                    if isinstance(answer.query.formula, Atom)}
         from ..execute.inputs import to_tensors
 
-        return to_tensors({name: as_probability(self.solution.log_odds[name]) for name in queried})
+        return to_tensors({name: as_probability(self.solution.log_odds[name]) for name in queried}, self.world.supports)
 
 
 def answer(query: Query, solution: Solution, problem: Problem) -> Answer:
     """Pick the answers to a query from a solution."""
     theory, formula = problem.world.theory, query.formula
     types = free_variables(formula)
+    if isinstance(formula, Atom) and query.is_atom and formula.predicate in problem.world.supports:
+        return _sparse_answer(query, formula, solution, problem)
     if isinstance(formula, Atom) and query.is_atom:
         shape = [len(theory.type[t].constants) for t in types.values()]
         grid = dict(zip(types, (column.reshape(-1) for column in np.indices(shape)), strict=True))
@@ -268,3 +270,27 @@ def answer(query: Query, solution: Solution, problem: Problem) -> Answer:
     windows = [np.arange(-ranges[v].low, len(theory.type[t].constants) - ranges[v].high) for v, t in types.items()]
     grid = dict(zip(types, (column.reshape(-1) for column in np.meshgrid(*windows, indexing="ij")), strict=True))
     return Answer(query, theory, grid, odds[np.ix_(*windows)].reshape(-1) if types else odds.reshape(-1))
+
+
+def _sparse_answer(query: Query, atom: Atom, solution: Solution, problem: Problem) -> Answer:
+    """The answers for the atoms in the support that a query matches; an atom without variables is always answered."""
+    theory = problem.world.theory
+    support, odds = problem.world.supports[atom.predicate], solution.log_odds[atom.predicate]
+    keep = np.ones(len(support), dtype=bool)
+    bindings: dict[str, np.ndarray] = {}
+    for arg, column in zip(atom.args, support.columns, strict=True):
+        if not isinstance(arg, Variable):
+            keep &= column == theory.index(arg.type, arg.name)
+        elif arg.name in bindings:
+            keep &= bindings[arg.name] == column
+        else:
+            bindings[arg.name] = column
+    rows = np.flatnonzero(keep)
+    labels = theory.predicate[atom.predicate].labels
+    places = rows if support.places is None else support.places[rows]
+    found = odds.reshape(support.n_values, -1)[places]
+    if not len(rows) and not bindings:
+        found = np.full((1, found.shape[1]), -np.inf)
+    if labels is not None:
+        found = found[:, [labels.index(label) for label in atom.labels or labels]]
+    return Answer(query, theory, {name: column[rows] for name, column in bindings.items()}, found.reshape(-1))

@@ -34,12 +34,16 @@ class Auto(MeanField):
     """
 
     name: ClassVar[str] = "auto"
+    # below this, a ground network is tried first, which needs all atoms
+    dense_atoms: ClassVar[int | None] = 2**26
     max_cells: int = MAX_CELLS
     max_messages: int = 300_000
 
     def solve(self, problem: Problem, network: Network | None = None) -> Solution:
         if problem.semantics == "paper":
             return self._mean_field(problem, "the paper's semantics has no ground network", None)
+        if problem.world.supports:
+            return self._mean_field(problem, f"{', '.join(problem.world.supports)}: not all atoms are in memory", None)
         try:
             network = network or Exact().network(problem)
             model = ExactModel(network, self.max_cells)

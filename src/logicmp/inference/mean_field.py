@@ -20,17 +20,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import LogicMPError
+from ..errors import CostError, LogicMPError
 from ..execute.dense import build_executor
 from ..execute.inputs import read_inputs, world_tensors
+from ..execute.lists import read_rows
 from ..execute.mean_field import Correct, Iteration, Run, initial_weights, largest_change
 from ..execute.schedule import Schedule, make_schedule
+from ..facts.supports import DENSE_ATOMS
 from ..facts.world import World
 from ..ground.build import build_network
 from ..ground.network import Network, n_values
 from ..normalize.build import counted_formulas
-from ..parse.theory import Predicate, Rule
-from .answers import with_evidence
+from ..parse.theory import Predicate, Rule, Theory
+from .answers import formula_shape, with_evidence
 from .method import Method, Problem, Solution, Status, TraceLine
 from .tap import Onsager
 
@@ -40,6 +42,8 @@ MAX_RETRIES = 3
 RESTART_SPREAD = 2.0
 # open groundings up to which the correction is computed: each iteration visits all of them
 MAX_CORRECTED = 100_000
+# bindings of a queried formula in a world with sparse predicates
+MAX_BINDINGS = 2**26
 
 
 @dataclass
@@ -62,6 +66,7 @@ class MeanField(Method):
     """
 
     name: ClassVar[str] = "mean-field"
+    dense_atoms: ClassVar[int | None] = DENSE_ATOMS
     iterations: int = 200
     damping: float = 0.5
     tolerance: float = 1e-6
@@ -78,14 +83,14 @@ class MeanField(Method):
             network: the ground network of the theory's rules, for the correction, if it exists already.
         """
         world = problem.world
+        _check_bindings(problem)
         unary, evidence = world_tensors(world)
         if not unary:
             odds = with_evidence(world, {name: np.zeros(v.shape) for name, v in world.values.items()})
             return Solution(odds, Status.EXACT, [_formula_odds(problem, rule, {}, evidence)
                                                  for rule in problem.formulas], notes=["no atom is unobserved"])
-        inputs = read_inputs(world.theory, unary, evidence, None)
-        executor = build_executor(world.theory, inputs.sizes, tuple(inputs.observed), problem.semantics)
-        run = Run(executor, inputs, initial_weights(world.theory, inputs.sizes, self.hard_weight, torch.float64))
+        run = make_run(world, world.theory, unary, evidence, problem.semantics,
+                       initial_weights(world.theory, world.sizes, self.hard_weight, torch.float64))
         correct, notes = self._correct(problem, network)
         generator = torch.Generator().manual_seed(problem.seed)
         best: _Found | None = None
@@ -107,7 +112,7 @@ class MeanField(Method):
             notes.append(f"the best of {n_runs}{f' of {self.restarts}' * is_cut_short} runs")
         logits = run.outputs(best.logits)
         odds = {name: np.zeros(values.shape) for name, values in world.values.items()}
-        odds |= {name: _log_odds(world.theory.predicate[name], world, x.numpy()) for name, x in logits.items()}
+        odds |= {name: _log_odds(run.theory.predicate[name], world, x.numpy()) for name, x in logits.items()}
         formulas = [_formula_odds(problem, rule, logits, evidence) for rule in problem.formulas]
         status = Status.TIME if is_cut_short and best.status is not Status.NONE else best.status
         return Solution(with_evidence(world, odds), status, formulas, elbo=best.elbo, notes=notes, trace=best.trace)
@@ -129,6 +134,8 @@ class MeanField(Method):
             why = "tolerance is 0"
         elif problem.semantics == "paper":
             why = "the paper's semantics has no ground network"
+        elif problem.world.supports:
+            why = "not all atoms are in memory"
         elif network is not None and network.n_features > MAX_CORRECTED:
             why = f"the ground network has {network.n_features:,} features (limit {MAX_CORRECTED:,})"
         else:
@@ -208,6 +215,16 @@ class MeanField(Method):
                       [late] if status in (Status.TIME, Status.NONE) else [], trace)
 
 
+def make_run(world: World, theory: Theory, unary: Mapping[str, Tensor], evidence: Mapping[str, Tensor],
+              semantics: str, weights: list[Tensor]) -> Run:
+    """A run of rules on a world, by lists of rows where it has sparse predicates."""
+    if world.supports:
+        inputs, executor = read_rows(theory, world.sizes, world.supports, unary, evidence, semantics)
+        return Run(executor, inputs, weights)
+    inputs = read_inputs(theory, unary, evidence, None)
+    return Run(build_executor(theory, inputs.sizes, tuple(inputs.observed), semantics), inputs, weights)
+
+
 @dataclass(frozen=True)
 class _Found:
     logits: dict[str, Tensor]
@@ -273,6 +290,15 @@ def _as_atoms(predicate: Predicate, values: np.ndarray, shape: Sequence[int]) ->
     return np.moveaxis(moved, range(len(sizes), len(shape)), predicate.functional)
 
 
+def _check_bindings(problem: Problem) -> None:
+    """Reject queried formulas with too many bindings in a world whose predicates have too many atoms."""
+    for rule in problem.formulas if problem.world.supports else ():
+        n = math.prod(formula_shape(rule, problem.world))
+        if n > MAX_BINDINGS:
+            raise CostError(f"the query '{rule.formula}' has {n:,} bindings (limit {MAX_BINDINGS:,})", None,
+                            "query atoms instead: of a sparse predicate, only those in its support are answered")
+
+
 def _n_hard_groundings(problem: Problem) -> int:
     sizes = problem.world.sizes
     return sum(math.prod(max(0, sizes[v.type] - v.high + v.low) for v in free)
@@ -306,9 +332,8 @@ def _formula_odds(problem: Problem, rule: Rule, logits: Mapping[str, Tensor],
     theory = replace(world.theory, rules=(replace(rule, weight=1.0),))
     # a formula over observed atoms alone still needs a tensor to tell the precision
     given = dict(logits) or {name: torch.zeros(x.shape, dtype=torch.float64) for name, x in evidence.items()}
-    inputs = read_inputs(theory, given, evidence, None)
     (weight,) = initial_weights(theory, world.sizes, 1.0, torch.float64)
-    run = Run(build_executor(theory, inputs.sizes, tuple(inputs.observed)), inputs, [weight.requires_grad_()])
+    run = make_run(world, theory, given, evidence, "exact", [weight.requires_grad_()])
     (slope,) = torch.autograd.grad(run.counts(run.marginals(), weighted=True).sum(), weight, materialize_grads=True)
     violated = slope.clamp(0, 1).numpy()
     with np.errstate(divide="ignore"):

@@ -100,6 +100,8 @@ class Method(ABC):
     name: ClassVar[str]
     # whether atoms are true or false in it, and not true to a degree
     is_logical: ClassVar[bool] = True
+    # a closed predicate with more atoms than this is a list of its true atoms; None if the method cannot use lists
+    dense_atoms: ClassVar[int | None] = None
 
     @abstractmethod
     def solve(self, problem: Problem) -> Solution:

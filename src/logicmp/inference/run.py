@@ -16,9 +16,10 @@ from typing import Any
 from ..arguments import Count, NotNegative, checked
 from ..errors import CostError, LogicMPError, closest
 from ..facts.columns import Evidence
-from ..facts.db import parse_facts
+from ..facts.db import load_facts, parse_facts
 from ..facts.world import World, build_world
 from ..ground.exclusive import merge_exclusive
+from ..ground.reach import reach as find_candidates
 from ..limits import MAX_GROUNDINGS, Limits, Progress, silent
 from ..normalize.build import SEMANTICS
 from ..parse.load import parse_theory
@@ -46,9 +47,10 @@ def method_class(name: str) -> type[Method]:
 
 
 @checked
-def infer(theory: Theory | str, evidence: Evidence | str | None = None, query: str | Sequence[str] | None = None,
-          method: str | Method = "auto", *, semantics: str = "exact", world: str = "alchemy",
-          closed: Collection[str] = (), opened: Collection[str] = (), prior: Mapping[str, float] | None = None,
+def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | None = None,
+          query: str | Sequence[str] | None = None, method: str | Method = "auto", *, semantics: str = "exact",
+          world: str = "alchemy", closed: Collection[str] = (), opened: Collection[str] = (),
+          prior: Mapping[str, float] | None = None, candidates: Evidence | str | None = None, reach: Count = 0,
           seed: Count = 0, progress: Progress = silent, max_seconds: NotNegative | None = None,
           max_groundings: Count = MAX_GROUNDINGS, limits: Limits | None = None, **options: Any) -> Marginals:
     """Answer queries: the probability of every atom and formula they match.
@@ -59,7 +61,8 @@ def infer(theory: Theory | str, evidence: Evidence | str | None = None, query: s
 
     Args:
         theory: rules, as a `Theory` or as text.
-        evidence: facts, as `Evidence` read for this theory or as text.
+        evidence: facts, as `Evidence` read for this theory, as text, or as a mapping from predicates to data frames,
+            dicts of columns or 2-d arrays.
         query: predicates, atoms or formulas; by default every predicate that is not closed.
         method: "auto" (exact inference where possible, bp or mean field for the rest), another name in `METHODS`, or a
             `Method` object with its options set.
@@ -68,6 +71,10 @@ def infer(theory: Theory | str, evidence: Evidence | str | None = None, query: s
         world: which atoms without a fact are false, "alchemy", "open" or "closed"; see `build_world`.
         closed, opened: predicates that are closed or open whatever `world` is.
         prior: by open predicate, the probability of an atom without a fact if no rule mentions it, instead of 0.5.
+        candidates: atoms that can be true, in the form of facts; every other atom of their predicates is false. For
+            mean field, where a predicate has too many atoms.
+        reach: find candidates of open predicates with many atoms: what the rules conclude from the facts when they are
+            applied this many times; 0 to take all atoms.
         seed: for methods that draw random numbers.
         progress: called with a task, how much of it is done, and how much there is to do.
         max_seconds: time limit for the whole call; methods return their best answers so far, with status "time", or
@@ -90,14 +97,23 @@ def infer(theory: Theory | str, evidence: Evidence | str | None = None, query: s
     theory = parse_theory(theory) if isinstance(theory, str) else theory
     if evidence is None or isinstance(evidence, str):
         evidence = parse_facts(evidence or "", theory)
+    elif isinstance(evidence, Mapping):
+        evidence = load_facts(evidence, theory)
     elif evidence.theory.rules != theory.rules:
         raise LogicMPError("the evidence was read for another theory", "read it with load_facts(path, theory)")
-    queries = _queries(query, evidence.theory)
-    known = build_world(evidence, {name for q in queries for name in q.predicates}, world, closed, opened, prior)
+    if isinstance(candidates, str):
+        candidates = parse_facts(candidates, evidence.theory, "<candidates>")
+    # candidates can name more constants
+    named = evidence.theory if candidates is None else candidates.theory
+    queries = _queries(query, named)
+    queried = {name for q in queries for name in q.predicates}
+    if reach:
+        candidates = find_candidates(evidence, reach, queried, world, set(closed), set(opened), candidates)
+    known = build_world(evidence, queried, world, closed, opened, prior, solver.dense_atoms, candidates)
     if solver.is_logical and semantics != "paper" and any(rule.is_hard for rule in known.theory.rules):
         known = merge_exclusive(known)
     if query is None:
-        queries = _queries([name for name, why in known.closed.items() if not why], evidence.theory)
+        queries = _queries([name for name, why in known.closed.items() if not why], named)
     if not queries:
         raise _nothing_to_answer(known, is_empty=query is not None)
     formulas = {str(rule.formula): rule for rule in (q.as_rule() for q in queries if not q.is_atom)}

@@ -163,6 +163,10 @@ class Theory:
         """The position of a constant in its type, which is its index in every tensor."""
         return self._index[type_name][constant]
 
+    def indices(self, type_name: str) -> Mapping[str, int]:
+        """The position of every constant of a type."""
+        return self._index[type_name]
+
     def has_constant(self, type_name: str, constant: str) -> bool:
         return constant in self._index[type_name]
 

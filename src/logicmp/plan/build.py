@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ..arguments import AtLeastOne, Count, checked
@@ -91,7 +91,8 @@ class _Builder:
         self.sizes = sizes
         self.observed = frozenset(observed)
         # a value as large as a predicate is never too large: the predicate's message has that size
-        predicates = [math.prod(sizes[t] for t in p.types) for p in form.theory.predicates]
+        read = {literal.predicate for rule in form.rules for _, cube in rule.terms for literal in _literals(cube)}
+        predicates = [math.prod(sizes[t] for t in p.types) for p in form.theory.predicates if p.name in read]
         self.max_elements = max(max_elements, *predicates, 1)
         self.values = Values(sizes, self.observed, {p.name for p in form.theory.predicates if p.symmetric})
         self.rule = 0
@@ -298,6 +299,15 @@ class _Builder:
             assert total is not None
             found.append(Scaled(total[0], (), root.coefficient, root.weights.counts))
         return self.values.add_up(found)
+
+
+def _literals(cube: Cube) -> Iterator[Literal]:
+    for factor in cube.factors:
+        if isinstance(factor, Literal):
+            yield factor
+        elif isinstance(factor, Product):
+            for _, inner in factor.terms:
+                yield from _literals(inner)
 
 
 def _axis(over: Range) -> Axis:

@@ -1,0 +1,297 @@
+"""Sparse predicates in, checked inputs and an executor of rows out; lists are kept while their indices are the same.
+
+Room: plan -> **execute** -> layer, inference.
+
+    evidence={"Link": edge_index}          [2, n]: the links that exist, all observed
+    unary={"C": sparse_coo_tensor}         its indices are the candidates of C; every other atom is false
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import LogicMPError, closest
+from ..facts.supports import Support, flat_theory, make_support, rows_type
+from ..parse.theory import Predicate, Theory
+from .inputs import Inputs, is_sparse, only_predicate, read_inputs
+from .mean_field import Run
+from .sparse import SparseExecutor, build_sparse_executor
+
+# plans that a layer keeps for sparse inputs
+MAX_KEPT = 4
+Tensors = Mapping[str, Tensor]
+
+
+def read_rows(theory: Theory, sizes: Mapping[str, int], supports: Mapping[str, Support], unary: Tensors,
+              evidence: Tensors, semantics: str) -> tuple[Inputs, SparseExecutor]:
+    """Check the tensors of a world with sparse predicates, and plan its rules.
+
+    Args:
+        theory: the rules.
+        sizes: the number of constants of each type.
+        supports: the sparse predicates; a tensor of one of them has one entry for each of its values.
+        unary: log-odds by predicate.
+        evidence: by predicate, bool (all atoms observed) or 1, 0 and NaN; a sparse one that is bool is true throughout.
+        semantics: "exact", "paper" or "alchemy".
+    """
+    true = [name for name in supports if name in evidence and evidence[name].dtype == torch.bool]
+    inputs = _flat_inputs(theory, sizes, supports, true, unary, evidence)
+    executor = build_sparse_executor(theory, sizes, supports, (*inputs.observed, *true), semantics,
+                                     device=inputs.like.device)
+    return inputs, executor
+
+
+def _flat_inputs(theory: Theory, sizes: Mapping[str, int], supports: Mapping[str, Support], true: Sequence[str],
+                 unary: Tensors, evidence: Tensors) -> Inputs:
+    flat = flat_theory(theory, supports, true)
+    inputs = read_inputs(flat, unary, {name: x for name, x in evidence.items() if name not in true}, None)
+    if inputs.like.shape[0] != 1:
+        raise LogicMPError(f"the tensors have batch dimensions {list(inputs.batch)}, but sparse tensors have none",
+                           "make one graph of all items: add to the entity numbers of each item the number of entities "
+                           "before it, as torch_geometric's Batch does")
+    return replace(inputs, sizes={**sizes, **inputs.sizes})
+
+
+# tensors of the layer
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of one sparse tensor: entity numbers, [arguments, n], and a value for each, None for true."""
+
+    indices: Tensor
+    values: Tensor | None
+    shape: tuple[int, ...] | None
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What depends on indices only."""
+
+    supports: dict[str, Support]
+    executor: SparseExecutor
+    # by predicate, the value that each given row reads
+    unary_places: dict[str, Tensor]
+    evidence_places: dict[str, Tensor]
+
+
+class SparseRun(Run):
+    """A run of a call with sparse tensors: what was given as a sparse tensor is returned as one."""
+
+    indices: dict[str, Tensor]
+    places: dict[str, Tensor]
+
+    def output(self, logits: Mapping[str, Tensor], name: str, shape: Sequence[int]) -> Tensor:
+        """The logits of a predicate, dense or with the indices that were given; observed atoms are certain."""
+        if name not in self.places:
+            return super().output(logits, name, shape)
+        values = super().output(logits, name, self.inputs.unary[name].shape[1:])[self.places[name]]
+        return torch.sparse_coo_tensor(self.indices[name], values, tuple(shape), is_coalesced=True,
+                                       check_invariants=False)
+
+
+# plans of earlier calls: what they were made for, their indices with the version of each, and the plan
+Kept = list[tuple[object, list[tuple[Tensor, int]], _Plan]]
+
+
+def _find(kept: Kept, key: object, indices: Sequence[Tensor]) -> _Plan | None:
+    for known, tensors, plan in reversed(kept):
+        if known == key and all(_is_same(x, old, version) for x, (old, version) in zip(indices, tensors, strict=True)):
+            return plan
+    return None
+
+
+def _is_same(new: Tensor, old: Tensor, version: int) -> bool:
+    if old._version != version:
+        # the tensor was changed in place after the plan was made
+        return False
+    return new is old or (new.shape == old.shape and new.device == old.device and torch.equal(new, old))
+
+
+def make_sparse_run(theory: Theory, unary: Tensor | Tensors, evidence: Tensors | None, mask: object,
+                    known: Mapping[str, int], weights: Sequence[Tensor], semantics: str, reduce: str,
+                    plans: Kept) -> SparseRun:
+    """A run of the layer on sparse and dense tensors.
+
+    Args:
+        theory: the rules.
+        unary: log-odds by predicate, dense or sparse; the indices of a sparse one are its candidates.
+        evidence: by predicate, dense, sparse, or columns of entity numbers.
+        mask: must be None.
+        known: sizes of types that are given, as options of the layer.
+        weights, semantics, reduce: of the layer.
+        plans: plans of earlier calls; the one of this call is added.
+    """
+    if mask is not None:
+        raise LogicMPError("mask cannot be used with sparse tensors",
+                           "remove the rows of entities that do not exist from the sparse tensors")
+    given_evidence = dict(evidence or {})
+    given = dict(unary) if isinstance(unary, Mapping) else {only_predicate(theory, given_evidence): unary}
+    for what, tensors in (("unary", given), ("evidence", given_evidence)):
+        for name in tensors:
+            if name not in theory.predicate:
+                raise LogicMPError(f"{what} names {name!r}, which is not a predicate of the theory",
+                                   closest(name, list(theory.predicate), "predicate"))
+    rows = {name: _read_rows(theory.predicate[name], f"unary[{name!r}]", x) for name, x in given.items()
+            if x.layout != torch.strided}
+    facts = {name: _read_rows(theory.predicate[name], f"evidence[{name!r}]", x) for name, x in given_evidence.items()
+             if is_sparse(theory, name, x)}
+    dense = {name: x for name, x in given.items() if name not in rows}
+    dense_evidence = {name: x for name, x in given_evidence.items() if name not in facts}
+    for name in rows.keys() & dense_evidence.keys() | facts.keys() & dense.keys():
+        raise LogicMPError(f"unary[{name!r}] and evidence[{name!r}] are a sparse and a dense tensor",
+                           "pass both as sparse tensors, or both as dense ones")
+    sizes = _sizes(theory, {**dense_evidence, **dense}, {**facts, **rows}, known)
+    for what, tensors_of in (("unary", rows), ("evidence", facts)):
+        for name, part in tensors_of.items():
+            _check_range(theory.predicate[name], f"{what}[{name!r}]", part.indices, sizes)
+            if part.shape is None:
+                _check_meaning(theory.predicate[name], f"{what}[{name!r}]", part.indices, sizes)
+    devices = [x.device for x in (*dense.values(), *(part.indices for part in rows.values()))]
+    device = devices[0] if devices else torch.device("cpu")
+    # rows that are not false: a change of their values changes the plan
+    is_true = {name: _all_true(part) for name, part in facts.items() if name not in rows}
+    whole = tuple(name for name, x in dense_evidence.items() if x.dtype == torch.bool)
+    key = (tuple(sizes.items()), tuple(rows), tuple(facts), tuple(is_true.items()), whole, device)
+    indices = [part.indices for part in (*rows.values(), *facts.values())]
+    plan = _find(plans, key, indices)
+    if plan is None:
+        # a first call in inference mode must leave nothing that training cannot use
+        with torch.inference_mode(False):
+            plan = _plan(theory, sizes, rows, facts, is_true, whole, semantics, device)
+        plans[:] = [*plans[1 - MAX_KEPT :], (key, [(x, x._version) for x in indices], plan)]
+    return _run(theory, sizes, dense, dense_evidence, rows, facts, is_true, weights, reduce, plan)
+
+
+def _all_true(part: _Rows) -> bool:
+    return part.values is None or bool((part.values == 1).all())
+
+
+def _plan(theory: Theory, sizes: Mapping[str, int], rows: Mapping[str, _Rows], facts: Mapping[str, _Rows],
+          is_true: Mapping[str, bool], whole: tuple[str, ...], semantics: str, device: torch.device) -> _Plan:
+    supports: dict[str, Support] = {}
+    places: list[dict[str, Tensor]] = [{}, {}]
+    for name in {**rows, **facts}:
+        predicate = theory.predicate[name]
+        parts = [group[name].indices for group in (rows, facts) if name in group]
+        columns = torch.cat(parts, 1).cpu().numpy()
+        support = supports[name] = make_support(predicate, list(columns), sizes)
+        for found, group in zip(places, (rows, facts), strict=True):
+            if name in group:
+                own = group[name].indices.cpu().numpy()
+                found[name] = torch.from_numpy(_find_keys(predicate, support, own)).to(device)
+    true = [name for name, yes in is_true.items() if yes]
+    executor = build_sparse_executor(theory, sizes, supports, (*whole, *true), semantics, device=device)
+    return _Plan(supports, executor, *places)
+
+
+def _find_keys(predicate: Predicate, support: Support, own: np.ndarray) -> np.ndarray:
+    """The value of each given tuple; of a functional predicate, the variable."""
+    if not predicate.functional:
+        return support.find(list(own))
+    keys = [k for k in range(len(predicate.arguments)) if k not in predicate.functional]
+    columns: list[np.ndarray] = [np.zeros(own.shape[1], dtype=np.int64)] * len(predicate.arguments)
+    for k, column in zip(keys, own, strict=True):
+        columns[k] = column
+    return support.find(columns) // support.width
+
+
+def _run(theory: Theory, sizes: Mapping[str, int], dense: Tensors, dense_evidence: Tensors,
+         rows: Mapping[str, _Rows], facts: Mapping[str, _Rows], is_true: Mapping[str, bool],
+         weights: Sequence[Tensor], reduce: str, plan: _Plan) -> SparseRun:
+    unary, evidence = dict(dense), dict(dense_evidence)
+    dtype = next((x.dtype for x in dense.values()), torch.get_default_dtype())
+    dtype = next((part.values.dtype for part in rows.values() if part.values is not None), dtype)
+    true = [name for name, yes in is_true.items() if yes]
+    for name, support in plan.supports.items():
+        if name in true:
+            continue
+        flat = plan.executor.theory.predicate[name]
+        shape = flat.shape({**sizes, rows_type(name): support.n_values // support.width})
+        if name in rows:
+            values = rows[name].values
+            assert values is not None
+            at = plan.unary_places[name]
+            unary[name] = values.new_zeros(shape).index_add(0, at, values)
+            if theory.predicate[name].symmetric:
+                # both orders may be given: one variable, whose potential is their mean
+                unary[name] = unary[name] / torch.bincount(at, minlength=shape[0]).clamp_min(1)
+        else:
+            unary[name] = torch.zeros(shape, dtype=dtype, device=plan.executor.device)
+        if name in facts:
+            values = facts[name].values
+            known = torch.full(shape, torch.nan, dtype=dtype, device=plan.executor.device)
+            own = known.new_ones(()) if values is None else values.to(dtype)
+            evidence[name] = known.index_put((plan.evidence_places[name],), own)
+    if not unary:
+        raise LogicMPError("unary is empty", f"give log-odds for one of: {', '.join(theory.predicate)}")
+    # the tensors that were given come first
+    order = [*[name for name in rows if name in unary], *[name for name in unary if name not in rows]]
+    inputs = _flat_inputs(theory, sizes, plan.supports, true, {name: unary[name] for name in order}, evidence)
+    run = SparseRun(plan.executor, inputs, weights, reduce)
+    run.indices = {name: part.indices for name, part in rows.items()}
+    run.places = dict(plan.unary_places)
+    return run
+
+
+def _read_rows(predicate: Predicate, what: str, tensor: Tensor) -> _Rows:
+    """The indices and values of a sparse tensor, or columns of entity numbers."""
+    if tensor.layout == torch.strided:
+        # a transposed list of pairs is not contiguous
+        return _Rows(tensor.contiguous(), None, None)
+    coo = (tensor if tensor.layout == torch.sparse_coo else tensor.to_sparse(layout=torch.sparse_coo)).coalesce()
+    keys = len(predicate.arguments) - len(predicate.functional)
+    n_dense = (predicate.labels is not None) + len(predicate.functional)
+    is_last = predicate.functional == tuple(range(keys, len(predicate.arguments)))
+    if coo.sparse_dim() != keys or coo.dense_dim() != n_dense or not is_last:
+        raise LogicMPError(f"{what} has {coo.sparse_dim()} sparse and {coo.dense_dim()} dense dimensions; expected "
+                           f"{keys} and {n_dense}, because {predicate}",
+                           "values of a functional argument must be the last dimensions, and dense" if not is_last else
+                           f"torch.sparse_coo_tensor(indices, values) with indices [{keys}, n]"
+                           + (" and values [n, values]" if n_dense else ""))
+    return _Rows(coo.indices(), coo.values(), tuple(coo.shape))
+
+
+def _sizes(theory: Theory, dense: Tensors, sparse: Mapping[str, _Rows], known: Mapping[str, int]) -> dict[str, int]:
+    """The size of every type, from the theory, the options of the layer, and the tensors."""
+    sizes = {t.name: len(t.constants) for t in theory.types if t.closed} | dict(known)
+    shapes = [(name, tuple(x.shape)[x.dim() - len(p.types) - (p.labels is not None) :]) for name, x in dense.items()
+              for p in [theory.predicate[name]]]
+    shapes += [(name, part.shape) for name, part in sparse.items() if part.shape is not None]
+    for name, shape in shapes:
+        for type_name, size in zip(theory.predicate[name].types, shape, strict=False):
+            if sizes.setdefault(type_name, size) != size:
+                raise LogicMPError(f"the tensor of {name} has {size} of {type_name}, but others have "
+                                   f"{sizes[type_name]}", "all tensors over one type have the same number of entities")
+    for t in theory.types:
+        if t.name not in sizes and t.constants:
+            sizes[t.name] = len(t.constants)
+        if t.name not in sizes:
+            raise LogicMPError(f"no tensor shows how many of {t.name} there are",
+                               f"pass sizes={{{t.name!r}: n}} to the layer, or a tensor of a predicate over {t.name}")
+    return sizes
+
+
+def _check_meaning(predicate: Predicate, what: str, columns: Tensor, sizes: Mapping[str, int]) -> None:
+    """Reject columns of entity numbers that could as well be a matrix of zeros and ones."""
+    if tuple(columns.shape) == predicate.shape(sizes) and bool((columns <= 1).all()):
+        raise LogicMPError(f"{what} is an int64 tensor of shape {list(columns.shape)}, which can be a matrix of zeros "
+                           "and ones or a list of entity numbers", "call .bool() on a matrix, or pass a sparse tensor")
+
+
+def _check_range(predicate: Predicate, what: str, indices: Tensor, sizes: Mapping[str, int]) -> None:
+    keys = [t for k, t in enumerate(predicate.types) if k not in predicate.functional]
+    for k, type_name in enumerate(keys):
+        if not indices.shape[1]:
+            continue
+        low, high = (int(x) for x in indices[k].aminmax())
+        if low < 0 or high >= sizes[type_name]:
+            bad = (indices[k] < 0) | (indices[k] >= sizes[type_name])
+            at = int(bad.nonzero()[0])
+            raise LogicMPError(f"{what} names entity {int(indices[k, at])} of {type_name} in column {at}, but there "
+                               f"are {sizes[type_name]}", "entities are numbered from 0")

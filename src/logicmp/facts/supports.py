@@ -1,0 +1,158 @@
+"""The support of a predicate: all its atoms, or a list of the atoms that can be true.
+
+Room: parse -> **facts** -> ground, plan, execute.
+
+    Friends(person, person)     10^6 people, 10^7 facts: columns (0, 0, 1, ...) and (7, 912, 3, ...), sorted
+    outside the list            every atom is false, in every method
+
+A predicate without a `Support` is dense: all its atoms are there, and their numbers are arithmetic.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import LogicMPError
+from ..parse.theory import Argument, Predicate, Theory, Type
+
+# a predicate from files is sparse if it has more atoms than this, of which less than this share can be true
+DENSE_ATOMS = 2**20
+SPARSE_SHARE = 1 / 8
+# row numbers are int32
+MAX_ROWS = 2**31 - 1
+# keys of tuples are int64
+MAX_BOX = 2**62
+
+
+@dataclass(frozen=True, eq=False)
+class Support:
+    """The atoms of a predicate that can be true, each once, sorted by their arguments."""
+
+    # int32, one for each argument
+    columns: tuple[np.ndarray, ...]
+    # the number of constants of each argument
+    sizes: tuple[int, ...]
+    # the value that each row reads; None where row k reads value k. Both orders of a symmetric atom read one value
+    places: np.ndarray | None
+    n_values: int
+    # values of one functional variable, which lie together; 1 for other predicates
+    width: int = 1
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    def find(self, columns: Sequence[np.ndarray]) -> np.ndarray:
+        """The value that each tuple reads, -1 for tuples outside the support."""
+        keys, wanted = make_keys(self.columns, self.sizes), make_keys(columns, self.sizes)
+        if not len(keys):
+            return np.full(len(wanted), -1, dtype=np.int64)
+        order = None
+        if not bool((keys[1:] > keys[:-1]).all()):
+            # the values of functional arguments that are not the last ones
+            order = np.argsort(keys)
+            keys = keys[order]
+        at = np.searchsorted(keys, wanted).clip(0, len(keys) - 1)
+        found = keys[at] == wanted
+        at = at if order is None else order[at]
+        value = at if self.places is None else self.places[at]
+        return np.where(found, value, -1)
+
+
+def make_keys(columns: Sequence[np.ndarray], sizes: Sequence[int]) -> np.ndarray:
+    """One int64 for each tuple, in the order of the tuples.
+
+    >>> make_keys([np.array([0, 1]), np.array([2, 0])], (2, 3)).tolist()
+    [2, 3]
+    """
+    found = np.zeros(len(columns[0]) if len(columns) else 0, dtype=np.int64)
+    for column, size in zip(columns, sizes, strict=True):
+        found = found * size + column
+    return found
+
+
+def split_keys(keys: np.ndarray, sizes: Sequence[int]) -> tuple[np.ndarray, ...]:
+    """The tuples of keys, as int32 columns."""
+    columns: list[np.ndarray] = []
+    for size in reversed(sizes):
+        keys, column = np.divmod(keys, max(size, 1))
+        columns.append(column.astype(np.int32))
+    return tuple(reversed(columns))
+
+
+def distinct(keys: np.ndarray) -> np.ndarray:
+    """The distinct keys in order: `np.unique` hashes them first, which takes ten times as long."""
+    keys = np.sort(keys)
+    return keys[np.append(True, keys[1:] != keys[:-1])] if len(keys) else keys
+
+
+def make_support(predicate: Predicate, columns: Sequence[np.ndarray], sizes: Mapping[str, int]) -> Support:
+    """Sort and merge tuples of entities; of a symmetric predicate both orders are listed.
+
+    Args:
+        predicate: its functional arguments, if any, have all their values for every tuple of the others.
+        columns: one column of entity numbers for each argument that is not functional.
+        sizes: the number of constants of each type.
+    """
+    key_args = [k for k in range(len(predicate.arguments)) if k not in predicate.functional]
+    if not key_args:
+        raise LogicMPError(f"{predicate} cannot be sparse: it has no arguments that are not values",
+                           "pass all its atoms")
+    box = tuple(sizes[predicate.types[k]] for k in key_args)
+    if math.prod(box) >= MAX_BOX:
+        raise LogicMPError(f"{predicate} has {math.prod(box):,} atoms, too many to number (limit {MAX_BOX:,})",
+                           "remove constants that are not needed")
+    keys = distinct(make_keys(columns, box))
+    rows = split_keys(keys, box)
+    places, n_values = None, len(keys)
+    if predicate.symmetric:
+        low, high = np.minimum(*rows), np.maximum(*rows)
+        pairs = distinct(make_keys((low, high), box))
+        low, high = split_keys(pairs, box)
+        both = make_keys((np.concatenate([low, high]), np.concatenate([high, low])), box)
+        keys, first = np.unique(both, return_index=True)
+        rows, places, n_values = split_keys(keys, box), (first % max(len(pairs), 1)).astype(np.int32), len(pairs)
+    width = math.prod(sizes[predicate.types[k]] for k in predicate.functional)
+    if len(rows[0]) * width > MAX_ROWS:
+        raise LogicMPError(f"{predicate.name} has {len(rows[0]) * width:,} candidates (limit {MAX_ROWS:,})",
+                           "give fewer candidates")
+    if predicate.functional:
+        rows = _with_values(predicate, key_args, rows, sizes, width)
+    return Support(rows, tuple(sizes[t] for t in predicate.types), places, n_values * width, width)
+
+
+def _with_values(predicate: Predicate, key_args: list[int], rows: tuple[np.ndarray, ...], sizes: Mapping[str, int],
+                 width: int) -> tuple[np.ndarray, ...]:
+    """All values of each variable, in the order of its tensor [variables, values...]."""
+    values = split_keys(np.arange(width, dtype=np.int64), [sizes[predicate.types[k]] for k in predicate.functional])
+    n = len(rows[0])
+    found = {k: np.repeat(column, width) for k, column in zip(key_args, rows, strict=True)}
+    found |= {k: np.tile(column, n) for k, column in zip(predicate.functional, values, strict=True)}
+    return tuple(found[k] for k in sorted(found))
+
+
+def flat_theory(theory: Theory, supports: Mapping[str, Support], observed: Sequence[str] = ()) -> Theory:
+    """The same predicates, each sparse one with one argument in place of its entities: the number of a value.
+
+    Args:
+        observed: sparse predicates whose rows are all true; they have no values and are left out.
+    """
+    predicates, types = [], []
+    for p in theory.predicates:
+        if p.name in observed:
+            continue
+        if p.name in supports:
+            kept = tuple(p.arguments[k] for k in p.functional)
+            p = Predicate(p.name, (Argument(rows_type(p.name)), *kept), p.labels, span=p.span)
+            types.append(Type(rows_type(p.name)))
+        predicates.append(p)
+    used = {t for p in predicates for t in p.types}
+    return Theory((*(t for t in theory.types if t.name in used), *types), tuple(predicates), theory.rules)
+
+
+def rows_type(name: str) -> str:
+    """The type whose entities are the values of a sparse predicate; no text can contain this name."""
+    return f"rows of {name}"

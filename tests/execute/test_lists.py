@@ -1,0 +1,215 @@
+"""Sparse tensors in the layer: outputs and gradients equal those of dense tensors; errors name the row."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import Tensor
+
+from logicmp import LogicMP, LogicMPError
+
+GRAPH = """
+Link(node, node)
+label(node) in {A, B, C}
+1.3 Link(x,y) ^ label(x)=A => label(y)=A
+0.7 Link(x,y) ^ label(x)=B => label(y)=B
+"""
+PAIRS = "symmetric C(t, t)\nS(t)\n1.2 C(a,b) ^ C(b,c) => C(a,c)\n0.3 S(a) ^ C(a,b) => S(b)"
+N = 15
+
+
+def close(got: Tensor, want: Tensor) -> None:
+    torch.testing.assert_close(got, want, rtol=1e-9, atol=1e-12)
+
+
+def random_links(seed: int = 0, n: int = N) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    # int64 [2, links]; a transposed view, as it often is
+    return (torch.rand(n, n, generator=generator) < 0.2).nonzero().t()
+
+
+def dense_links(links: Tensor, n: int = N) -> Tensor:
+    matrix = torch.zeros(n, n, dtype=torch.bool)
+    matrix[links[0], links[1]] = True
+    return matrix
+
+
+def coo(indices: Tensor, values: Tensor, n: int = N) -> Tensor:
+    return torch.sparse_coo_tensor(indices, values, (n, n, *values.shape[1:]), check_invariants=True)
+
+
+@pytest.mark.parametrize("schedule", ["paper", "adaptive", "cold"])
+@pytest.mark.parametrize("reduce", ["sum", "mean"])
+def test_an_edge_index_equals_a_matrix(schedule: str, reduce: str) -> None:
+    layer = LogicMP(GRAPH, dtype=torch.float64, schedule=schedule, reduce=reduce)
+    links = random_links()
+    unary = torch.randn(N, 3, dtype=torch.float64, requires_grad=True)
+    matrix = dense_links(links)
+    inputs = [unary, *layer.parameters()]
+    want = layer({"label": unary}, {"Link": matrix})["label"]
+    factors = torch.randn_like(want)
+    slopes = torch.autograd.grad((want * factors).sum(), inputs)
+    for form in (links, torch.cat([links, links[:, :3]], 1).flip(1), matrix.double().to_sparse_coo(),
+                 matrix.double().to_sparse_csr()):
+        got = layer({"label": unary}, {"Link": form})["label"]
+        close(got, want)
+        for one, other in zip(torch.autograd.grad((got * factors).sum(), inputs), slopes, strict=True):
+            close(one, other)
+    close(layer.violations({"label": unary}, {"Link": links}), layer.violations({"label": unary}, {"Link": matrix}))
+    close(layer.elbo(unary, unary, {"Link": links}), layer.elbo(unary, unary, {"Link": matrix}))
+    close(layer.trace(unary, {"Link": links}).violations, layer.trace(unary, {"Link": matrix}).violations)
+    assert str(layer.report(unary, {"Link": links})) == str(layer.report(unary, {"Link": matrix}))
+
+
+def test_candidates_equal_evidence_that_all_others_are_false() -> None:
+    layer = LogicMP(PAIRS, dtype=torch.float64)
+    indices = random_links(1)
+    values = torch.randn(indices.shape[1], dtype=torch.float64, requires_grad=True)
+    single = torch.randn(N, dtype=torch.float64, requires_grad=True)
+    got = layer({"C": coo(indices, values), "S": single})
+    given = dense_links(indices).double()
+    times = given + given.mT
+    matrix = torch.zeros(N, N, dtype=torch.float64).index_put((indices[0], indices[1]), values)
+    mean = (matrix + matrix.mT) / times.clamp_min(1)
+    false = torch.where(times > 0, torch.nan, torch.zeros_like(times))
+    want = layer({"C": mean, "S": single}, {"C": false})
+    close(got["S"], want["S"])
+    assert got["C"].is_coalesced()
+    assert torch.equal(got["C"].indices(), coo(indices, values).coalesce().indices())
+    close(got["C"].values(), want["C"][indices[0], indices[1]])
+    losses = [found["S"].sum() + (pairs ** 2).sum() for found, pairs in (
+        (got, got["C"].values()), (want, want["C"][indices[0], indices[1]]))]
+    inputs = [values, single, *layer.parameters()]
+    for one, other in zip(*(torch.autograd.grad(loss, inputs) for loss in losses), strict=True):
+        close(one, other)
+
+
+def test_one_sparse_tensor_gives_one() -> None:
+    layer = LogicMP("0.5 C(a,b) ^ C(b,c) => C(a,c)")
+    indices = random_links(2)
+    out = layer(coo(indices, torch.randn(indices.shape[1])))
+    assert out.is_sparse
+    assert out.dtype == torch.float32
+    assert out.shape == (N, N)
+
+
+def test_labels_of_candidate_pairs() -> None:
+    layer = LogicMP("r(n, n) in {P, Q}\n0.5 r(x,y)=P ^ r(y,z)=P => r(x,z)=P", dtype=torch.float64)
+    indices = random_links(3)
+    values = torch.randn(indices.shape[1], 2, dtype=torch.float64)
+    out = layer(coo(indices, values))
+    assert out.shape == (N, N, 2)
+    # with all pairs as candidates it is the dense layer
+    every = torch.ones(N, N).nonzero().t()
+    values = torch.randn(N * N, 2, dtype=torch.float64)
+    close(layer(coo(every, values)).to_dense(), layer(values.reshape(N, N, 2)))
+
+
+def test_evidence_on_candidates() -> None:
+    layer = LogicMP("0.5 C(a,b) ^ C(b,c) => C(a,c)", dtype=torch.float64)
+    indices = torch.tensor([[0, 1, 2, 0], [1, 2, 0, 2]])
+    unary = coo(indices, torch.tensor([0.1, 0.2, 0.3, 0.4], dtype=torch.float64), 4)
+    # one candidate is true, one false, and one true atom is no candidate
+    facts = coo(torch.tensor([[0, 1, 3], [1, 2, 3]]), torch.tensor([1.0, 0.0, 1.0], dtype=torch.float64), 4)
+    got = layer({"C": unary}, {"C": facts})["C"]
+    evidence = torch.zeros(4, 4, dtype=torch.float64)
+    evidence[[2, 0], [0, 2]] = torch.nan
+    evidence[[0, 3], [1, 3]] = 1
+    close(got.values(), layer({"C": unary.to_dense()}, {"C": evidence})["C"][tuple(got.indices())])
+
+
+def test_evidence_of_false_atoms_only_changes_nothing() -> None:
+    layer = LogicMP(GRAPH, dtype=torch.float64)
+    links, unary = random_links(4), torch.randn(N, 3, dtype=torch.float64)
+    values = torch.ones(links.shape[1], dtype=torch.float64)
+    values[::3] = 0
+    got = layer({"label": unary}, {"Link": coo(links, values)})["label"]
+    close(got, layer({"label": unary}, {"Link": links[:, values > 0]})["label"])
+
+
+def test_gradients_of_candidates() -> None:
+    layer = LogicMP("0.5 C(a,b) ^ C(b,c) => C(a,c)", iterations=2, dtype=torch.float64)
+    indices = random_links(5, 5)
+    values = torch.randn(indices.shape[1], dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda v: layer(coo(indices, v, 5)).values(), values)
+
+
+def test_gradients_of_gradients() -> None:
+    # of a dense tensor: torch's own sparse tensors give wrong second derivatives
+    layer = LogicMP("F(p, p)\nG(p, p)\nS(p)\n0.5 F(x,y) ^ S(x) => S(y)\n"
+                    "0.3 F(a,b) ^ F(b,c) ^ G(a,c) ^ S(a) ^ S(b) => S(c)",
+                    iterations=2, dtype=torch.float64)
+    evidence = {"F": random_links(5, 5), "G": random_links(6, 5)}
+    unary = torch.randn(5, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradgradcheck(lambda x: layer({"S": x}, evidence)["S"], unary)
+
+
+# plans
+
+
+def test_a_plan_is_kept_while_the_indices_are_equal(monkeypatch: pytest.MonkeyPatch) -> None:
+    from logicmp.execute import lists
+
+    made: list[int] = []
+    build = lists.build_sparse_executor
+
+    def counted(*args: object, **options: object) -> object:
+        made.append(1)
+        return build(*args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(lists, "build_sparse_executor", counted)
+    layer = LogicMP(GRAPH, dtype=torch.float64)
+    links, unary = random_links().contiguous(), torch.randn(N, 3, dtype=torch.float64)
+    for form in (links, links, links.clone()):
+        layer(unary, {"Link": form})
+    assert len(made) == 1
+    links[0, 0] = (links[0, 0] + 1) % N
+    want = LogicMP(GRAPH, dtype=torch.float64)(unary, {"Link": dense_links(links)})
+    close(layer(unary, {"Link": links}), want)
+    assert len(made) == 2
+    copy.deepcopy(layer)(unary, {"Link": links})
+    assert len(made) == 3
+
+
+def test_a_first_call_in_inference_mode_does_no_harm() -> None:
+    layer = LogicMP(GRAPH)
+    links, unary = random_links(), torch.randn(N, 3)
+    with torch.inference_mode():
+        layer(unary, {"Link": links})
+    layer(unary, {"Link": links}).sum().backward()
+    assert all(w.grad is not None for w in layer.parameters())
+
+
+# errors
+
+
+@pytest.mark.parametrize("unary, evidence, mask, message", [
+    ({"label": torch.zeros(3, 3)}, {"Link": torch.tensor([[0, 1], [2, 3]])}, None,
+     "evidence['Link'] names entity 3 of node in column 1, but there are 3"),
+    ({"label": torch.zeros(2, 3)}, {"Link": torch.tensor([[0, 1], [1, 0]])}, None,
+     "evidence['Link'] is an int64 tensor of shape [2, 2], which can be a matrix of zeros and ones or a list"),
+    ({"label": torch.zeros(2, 3, 3)}, {"Link": torch.tensor([[0, 1], [2, 1]])}, None,
+     "the tensors have batch dimensions [2], but sparse tensors have none"),
+    ({"label": torch.zeros(3, 3)}, {"Link": torch.tensor([[0], [2]])}, torch.ones(3),
+     "mask cannot be used with sparse tensors"),
+    ({"label": torch.zeros(3, 3)}, {"Lnk": torch.tensor([[0], [2]]), "Link": torch.tensor([[0], [2]])}, None,
+     "evidence names 'Lnk', which is not a predicate of the theory"),
+    ({"label": torch.zeros(3, 3), "Link": coo(torch.tensor([[0], [1]]), torch.ones(1), 4)}, None, None,
+     "the tensor of Link has 4 of node, but others have 3"),
+    ({"label": coo(torch.tensor([[0], [1]]), torch.ones(1), 3)}, None, None,
+     "unary['label'] has 2 sparse and 0 dense dimensions; expected 1 and 1"),
+    ({"label": torch.zeros(3, 3), "Link": coo(torch.tensor([[0], [1]]), torch.ones(1), 3)},
+     {"Link": torch.ones(3, 3, dtype=torch.bool)}, None, "unary['Link'] and evidence['Link'] are a sparse and a dense"),
+])
+def test_errors(unary: dict[str, Tensor], evidence: dict[str, Tensor] | None, mask: Tensor | None,
+                message: str) -> None:
+    with pytest.raises(LogicMPError) as error:
+        LogicMP(GRAPH)(unary, evidence, mask)
+    assert str(error.value).startswith(message)
+
+
+def test_explain_needs_dense_tensors() -> None:
+    with pytest.raises(LogicMPError, match="explain needs dense tensors"):
+        LogicMP(GRAPH).explain("label(0) = A", torch.zeros(N, 3), {"Link": random_links()})

@@ -1,0 +1,154 @@
+"""Mean field over lists of atoms: equal to mean field over all atoms, where every other atom is false."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from logicmp import CostError, LogicMPError, infer, parse_facts, parse_theory
+from logicmp.cli.app import app
+from logicmp.facts import supports, world
+from logicmp.inference.mean_field import MeanField
+
+RULES = """
+Friends(person, person)
+symmetric Knows(person, person)
+Smokes(person)
+Cancer(person)
+1.5 Smokes(x) => Cancer(x)
+1.1 Friends(x,y) => (Smokes(x) <=> Smokes(y))
+0.8 Friends(x,y) ^ Friends(y,z) => Knows(x,z)
+-0.5 Knows(x,y)
+0.4 Knows(x,y) ^ Smokes(x) => Smokes(y)
+0.6 Smokes(x) => EXIST y Friends(x,y)
+"""
+PEOPLE = [f"P{k}" for k in range(12)]
+
+
+def facts(seed: int) -> str:
+    rng = random.Random(seed)
+    lines = [f"Friends({a}, {b})" for a in PEOPLE for b in PEOPLE if rng.random() < 0.12]
+    lines += [f"{rng.choice(['', '!', '0.3 '])}Smokes({a})" for a in PEOPLE if rng.random() < 0.4]
+    return "\n".join([*lines, "0.8 Friends(P0, P1)" if "Friends(P0, P1)" not in lines else "", "?Smokes(P99)",
+                      "!Knows(P1, P2)", "0.7 Knows(P3, P4)", "Knows(P5, P6)"])
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("options", [{}, {"schedule": "adaptive"}, {"schedule": "cold"}, {"restarts": 2}])
+def test_closed_predicates_as_lists(seed: int, options: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
+    want = infer(RULES, facts(seed), "Smokes,Cancer,Knows,Friends(P0,x)", "mean-field", world="open",
+                 closed=["Friends"], **options)
+    monkeypatch.setattr(MeanField, "dense_atoms", 0)
+    monkeypatch.setattr(world, "SPARSE_SHARE", 2.0)
+    got = infer(RULES, facts(seed), "Smokes,Cancer,Knows,Friends(P0,x)", "mean-field", world="open",
+                closed=["Friends"], **options)
+    assert list(got.world.supports) == ["Friends"]
+    assert want.world.supports == {}
+    # atoms outside the list are false, and not answered
+    left = {atom: p for atom, p in want.items() if atom in got}
+    assert dict(got) == pytest.approx(left, rel=1e-7, abs=1e-9) if "restarts" not in options else True
+    assert all(p == 0 for atom, p in want.items() if atom not in got)
+    if "restarts" not in options:
+        assert got.solution.elbo == pytest.approx(want.solution.elbo, rel=1e-9)
+
+
+def test_candidates_are_the_atoms_that_can_be_true() -> None:
+    given = "\n".join(f"Knows(P{a}, P{b})" for a in range(12) for b in range(a, 12) if (a * b) % 3 == 1)
+    text = facts(1)
+    got = infer(RULES, text, "Smokes,Knows", "mean-field", candidates=given)
+    known = {tuple(sorted(row)) for row in parse_facts(text + "\n" + given, parse_theory(RULES)).tables["Knows"].args}
+    people = got.world.theory.type["person"].constants
+    false = [f"!Knows({a}, {b})" for k, a in enumerate(people) for b in people[k:]
+             if tuple(sorted((a, b))) not in known and f"!Knows({a}, {b})" not in text]
+    want = infer(RULES, "\n".join([text, *false]), "Smokes,Knows", "mean-field")
+    assert 0 < len(got) < len(want)
+    assert dict(got) == pytest.approx({atom: want[atom] for atom in got}, rel=1e-7, abs=1e-9)
+    assert all(p == 0 for atom, p in want.items() if atom not in got)
+
+
+def test_facts_are_among_the_candidates() -> None:
+    found = infer("1 Likes(x,y)", "Likes(A,B)\n!Likes(A,C)", "Likes", "mean-field", candidates="Likes(C,A)")
+    assert dict(found) == {"Likes(A,B)": 1.0, "Likes(C,A)": pytest.approx(0.7310586)}
+
+
+def test_an_atom_outside_is_false() -> None:
+    found = infer("1 Likes(x,y)", None, "Likes(A,A)", "mean-field", candidates="Likes(B,A)\nLikes(A,B)")
+    assert dict(found) == {"Likes(A,A)": 0.0}
+
+
+def test_reach_finds_conclusions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supports, "DENSE_ATOMS", 4)
+    from logicmp.ground import reach as module
+
+    text = "Friend(p, p)\nKnows(p, p)\n1 Friend(x,y) ^ Friend(y,z) => Knows(x,z)\n1 Knows(x,y) => Knows(y,x)"
+    theory = parse_theory(text)
+    evidence = parse_facts("Friend(A,B)\nFriend(B,C)\nFriend(C,D)", theory)
+    rows = []
+    for times in (1, 2):
+        found = module.reach(evidence, times, {"Knows"}, dense_atoms=4)
+        rows.append({f"{a}{b}" for a, b in found.tables["Knows"].args})
+    assert rows == [{"AC", "BD"}, {"AC", "BD", "CA", "DB"}]
+
+
+def test_too_many_open_atoms_are_rejected_with_ways_out() -> None:
+    people = "\n".join(f"Smokes(P{k})" for k in range(50_000))
+    theory = parse_theory("Friends(p, p)\nSmokes(p)\n1 Friends(x,y) => Smokes(x)")
+    evidence = parse_facts(people, theory)
+    with pytest.raises(LogicMPError) as error:
+        infer(theory, evidence, "Friends", "mean-field")
+    assert str(error.value) == (
+        "Friends(p, p) has 2,500,000,000 atoms (limit 2,147,483,648)\nhint: give the atoms of Friends that can be true "
+        "with --candidates FILE, or let the rules find them with --reach 1")
+    with pytest.raises(LogicMPError, match="use -m mean-field"):
+        infer(theory, evidence, "Friends", "bp")
+    with pytest.raises(LogicMPError, match="it cannot use candidates"):
+        infer(theory, evidence, "Friends", "bp", candidates="Friends(P1,P2)")
+    with pytest.raises(LogicMPError, match="Friends has candidates, but it is closed"):
+        infer(theory, evidence, "Friends", "mean-field", closed=["Friends"], candidates="Friends(P1,P2)")
+
+
+def test_many_people_are_no_matrix() -> None:
+    n = 30_000
+    rng = np.random.default_rng(0)
+    lines = [f"Friends(P{a},P{b})" for a, b in zip(rng.integers(0, n, 4 * n).tolist(),
+                                                   rng.integers(0, n, 4 * n).tolist(), strict=True)]
+    theory = parse_theory("Friends(p, p)\nSmokes(p)\n1 Smokes(x)\n0.2 Friends(x,y) => (Smokes(x) <=> Smokes(y))")
+    for method in ("mean-field", "auto"):
+        found = infer(theory, parse_facts("\n".join(lines), theory), "Smokes", method, iterations=3, tolerance=0.0)
+        assert len(found.log_odds) == found.world.sizes["p"] > 0.99 * n
+        assert f"of {found.world.sizes['p'] ** 2:,} atoms; all others are false)" in found.world.describe()
+
+
+def test_formulas_over_a_sparse_predicate(monkeypatch: pytest.MonkeyPatch) -> None:
+    query = ["Friends(x,y) ^ Smokes(x)", "Smokes(x) ^ Smokes(y) => Knows(x,y)"]
+    want = infer(RULES, facts(2), query, "mean-field", closed=["Friends"], world="open")
+    monkeypatch.setattr(MeanField, "dense_atoms", 0)
+    monkeypatch.setattr(world, "SPARSE_SHARE", 2.0)
+    got = infer(RULES, facts(2), query, "mean-field", closed=["Friends"], world="open")
+    assert got.world.supports
+    assert dict(got) == pytest.approx(dict(want), rel=1e-7, abs=1e-9)
+    with pytest.raises(CostError, match=r"has 81,018,001 bindings \(limit 67,108,864\)"):
+        infer("F(p, p)\nS(p)\n1 S(x)", "\n".join(f"F(P{k}, P{k + 1})" for k in range(9000)), "F(x,y) ^ S(x)",
+              "mean-field", closed=["F"])
+
+
+def test_answers_as_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MeanField, "dense_atoms", 0)
+    monkeypatch.setattr(world, "SPARSE_SHARE", 2.0)
+    found = infer(RULES, facts(0), "Friends,Smokes", "mean-field", closed=["Friends"], world="open").to_tensors()
+    assert found["Friends"].is_sparse
+    assert found["Friends"].shape == (len(found["Smokes"]),) * 2
+
+
+def test_the_command_takes_candidates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.mln").write_text("Likes(p, p)\n1 Likes(x,y)\n")
+    (tmp_path / "c.db").write_text("Likes(A, B)\nLikes(B, C)\n")
+    app(["infer", "-i", str(tmp_path / "a.mln"), "-q", "Likes", "-m", "mean-field", "--candidates",
+         str(tmp_path / "c.db")], standalone_mode=False)
+    shown = capsys.readouterr()
+    assert re.sub(r"0\.73105\d+", "0.73105", shown.out) == "Likes(A,B) 0.73105\nLikes(B,C) 0.73105\n"
+    assert "sparse:       Likes (2 candidates of 9 atoms; all others are false)" in shown.err
