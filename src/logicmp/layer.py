@@ -222,7 +222,7 @@ class LogicMP(nn.Module):
         """
         run = self._run(unary, evidence, mask)
         logits = run.iterate(self.options.schedule)
-        if self._calls < CHECKED_CALLS and not is_tracing():
+        if not is_tracing() and self._calls < CHECKED_CALLS:
             self._calls += 1
             self._warn_of_collapse(run, logits)
         if isinstance(unary, Tensor):
