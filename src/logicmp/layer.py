@@ -300,16 +300,18 @@ class LogicMP(nn.Module):
             self._warn_of_hard_rules()
             run = self._run(unary, evidence, mask)
             inputs, logits = run.inputs, run.iterate(self.options.schedule)
-            if self._calls < CHECKED_CALLS and not is_tracing():
+            if not is_tracing() and self._calls < CHECKED_CALLS:
                 self._calls += 1
                 self._warn_of_collapse(run, logits)
+            output = run.output
         else:
             inputs = self._inputs(unary, evidence, mask)
             logits = self._solve(inputs, evidence)
+            output = partial(_output, inputs, self.theory)
         if isinstance(unary, Tensor):
             # it belongs to the predicate that comes first
-            return as_given(inputs, self.theory.predicate[next(iter(inputs.unary))], logits, unary.shape)
-        return {name: as_given(inputs, self.theory.predicate[name], logits, x.shape) for name, x in unary.items()}
+            return output(logits, next(iter(inputs.unary)), unary.shape)
+        return {name: output(logits, name, x.shape) for name, x in unary.items()}
 
     def _solve(self, inputs: Inputs, evidence: Evidence | None) -> dict[str, Tensor]:
         """The logits of method "exact" or "auto": exact marginals, and mean field for what is too wide."""
@@ -626,6 +628,10 @@ def _note_size(context: Any) -> None:
     size = context.get_local("size")
     _traced_sizes[context.get_local("name").as_python_constant()] = (
         size.as_python_constant() if size.is_python_constant() else size.as_fake())
+
+
+def _output(inputs: Inputs, theory: Theory, logits: Mapping[str, Tensor], name: str, shape: torch.Size) -> Tensor:
+    return as_given(inputs, theory.predicate[name], logits, shape)
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
