@@ -74,7 +74,8 @@ def written_out(theory: Theory, schedule: Schedule, unary: dict[str, Tensor], we
     for t in range(schedule.iterations):
         if schedule.gradients is not None and t == schedule.iterations - schedule.gradients:
             logits = {name: x.detach() for name, x in logits.items()}
-        q = {name: torch.sigmoid(x / temperature) for name, x in logits.items()}
+        kept = temperature if schedule.sharpen is not None else torch.ones(())
+        q = {name: torch.sigmoid((x.detach() + kept * (x - x.detach())) / temperature) for name, x in logits.items()}
         push = pushes(q, weights)
         size = rms(push)
         if schedule.sharpen is not None and t == 0:

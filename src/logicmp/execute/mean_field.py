@@ -377,7 +377,9 @@ class Run:
         found = {}
         for name, x in (self.base if logits is None else logits).items():
             if isinstance(temperature, Tensor):
-                x = x / _per_item(temperature, x)
+                t = _per_item(temperature, x)
+                # the gradient passes with the factor 1 instead of 1 / t, which would grow with every iteration
+                x = (torch.lerp(x.detach(), x, t) if x.requires_grad else x) / t
             elif temperature != 1:
                 x = x / temperature
             found[name] = marginals(self.inputs, self.theory.predicate[name], x)

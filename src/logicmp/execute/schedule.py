@@ -40,7 +40,7 @@ class Schedule:
             pushes that differ more than they agree, because such logits are mostly noise; None for never.
         sharpen: choose the temperature of each item from the size of its first messages: this number divided by it, at
             most 1 and at least a tenth of the size of its logits; None for a fixed temperature. Equal logits are not
-            sharpened: none of them is more confident than the others.
+            sharpened: none of them is more confident than the others. Gradients pass as at temperature 1.
         calibrate: if no rule has a weight, and the first messages are smaller than `push` allows, multiply all weights
             by what the logits of the item support.
         gradients: how many of the last iterations carry gradients; None for all.
