@@ -300,7 +300,7 @@ class LogicMP(nn.Module):
             self._warn_of_hard_rules()
             run = self._run(unary, evidence, mask)
             inputs, logits = run.inputs, run.iterate(self.options.schedule)
-            if self._calls < CHECKED_CALLS and not is_tracing():
+            if not is_tracing() and self._calls < CHECKED_CALLS:
                 self._calls += 1
                 self._warn_of_collapse(run, logits)
         else:
@@ -332,7 +332,8 @@ class LogicMP(nn.Module):
 
     def _warn_of_hard_rules(self) -> None:
         """Once per layer: mean field may violate a hard rule."""
-        if self._has_warned or is_tracing():
+        # in this order: a graph must not depend on whether the layer has warned
+        if is_tracing() or self._has_warned:
             return
         self._has_warned = True
         hard = [rule for rule in self.theory.rules if rule.is_hard]
