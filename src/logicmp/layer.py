@@ -503,9 +503,9 @@ class LogicMP(nn.Module):
                 item: Count = 0) -> list[Push]:
         """Which rules pushed an atom of one batch item, and by how much, strongest first.
 
-        The amounts are what the rules add to the atom's log-odds at the marginals where the run ended, each with its
-        full weight. Under the schedule "paper", `unary` plus their sum is the next update; "adaptive" limits the size
-        of large ones. `push.groundings()` lists the groundings with the largest amounts.
+        The amounts are what the rules add to the atom's log-odds at the marginals where the run ended, with the weights
+        and limits of its last iteration: `unary` plus their sum is the next update. `push.groundings()` lists the
+        groundings with the largest amounts.
 
         Args:
             atom: "Friends(Anna, Bob)", "Same(0, 2)" with indices, or "label(3) = B-PER".
@@ -518,11 +518,13 @@ class LogicMP(nn.Module):
             found = find_atom(atom, self.theory, inputs.sizes)
             if item >= len(inputs.like):
                 raise LogicMPError(f"item must be below the number of items, {len(inputs.like)}, got {item}")
-            q = run.marginals(run.iterate(self.options.schedule))
+            q = run.marginals(run.iterate(self.options.schedule), run.temperature)
             rules = normalize_theory(self.theory, self.options.semantics, inputs.sizes).rules
-            amounts = push_of_each_rule(run, q, found, item)
+            scale = 1.0 if run.scale is None else float(run.scale[item])
+            amounts = [scale * amount for amount in push_of_each_rule(run, q, found, item)]
             all_q = {name: tensor[item] for name, tensor in {**q, **inputs.observed}.items()}
-            weights = [w.detach()[item if w.shape[0] > 1 else 0] if w.dim() else w.detach() for w in run.call.weights]
+            weights = [scale * (w.detach()[item if w.shape[0] > 1 else 0] if w.dim() else w.detach())
+                       for w in run.call.weights]
             pushes = [Push(str(normal.rule), amount, partial(strongest, normal, weight, found, all_q, inputs.sizes,
                                                              self.theory))
                       for normal, weight, amount in zip(rules, weights, amounts, strict=True)]

@@ -49,7 +49,7 @@ def test_all_groundings_of_a_rule_add_up_to_its_push(rules, atom, unary):
 
 
 def test_the_strongest_grounding_comes_first_with_its_constants():
-    layer = LogicMP(SMOKERS, iterations=1)
+    layer = LogicMP(SMOKERS, iterations=1, schedule="paper")
     friends = torch.full((3, 3), -4.0)
     friends[0, 1] = 4.0
     unary = {"Smokes": torch.tensor([4.0, 0.0, -4.0]), "Friends": friends}
@@ -69,6 +69,15 @@ def test_text_that_is_not_an_atom_is_rejected(atom, message):
     with pytest.raises(LogicMPError) as error:
         LogicMP(SMOKERS).explain(atom, smokers())
     assert str(error.value) == message
+
+
+def test_pushes_have_the_limits_of_the_last_iteration() -> None:
+    layer = LogicMP("C(a,b) ^ C(b,c) => C(a,c)", iterations=60, dtype=torch.float64)
+    logits = noisy_clusters().double()
+    out = layer(logits)
+    for a, b in ((0, 1), (3, 7), (20, 41)):
+        total = sum(push.amount for push in layer.explain(f"C({a}, {b})", logits))
+        assert float(logits[a, b]) + total == pytest.approx(float(out[a, b]), abs=0.02)
 
 
 # reports

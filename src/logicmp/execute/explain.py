@@ -252,7 +252,7 @@ def build_report(run: Run, schedule: Schedule, method: str = "") -> Report:
     status = "converged" if change < CONVERGED else "oscillating" if turns else "changing"
     collapsed = run.collapsed(logits)
     return Report(tuple(rules), status, change, _moved(run, logits), tuple(collapsed),
-                  tuple(_advice(rules, status, collapsed)), method)
+                  tuple(_advice(rules, status, collapsed, schedule)), method)
 
 
 def build_exact_report(run: Run, logits: Mapping[str, Tensor], violations: Sequence[float], method: str) -> Report:
@@ -280,9 +280,9 @@ def _moved(run: Run, logits: Mapping[str, Tensor]) -> dict[str, float]:
     return moved
 
 
-def _advice(rules: list[RuleReport], status: str, collapsed: Sequence[str]) -> list[str]:
-    found = [f"nearly all atoms of {name} ended on one side: use schedule='adaptive', or smaller weights"
-             for name in collapsed]
+def _advice(rules: list[RuleReport], status: str, collapsed: Sequence[str], schedule: Schedule) -> list[str]:
+    way_out = "smaller weights" if schedule.push is not None else "schedule='adaptive', or smaller weights"
+    found = [f"nearly all atoms of {name} ended on one side: use {way_out}" for name in collapsed]
     if status == "oscillating":
         found.append("the run oscillates: raise damping, for example damping=0.5")
     if status == "changing":

@@ -121,6 +121,9 @@ class Run:
         self.base = self._one_per_variable(inputs.unary)
         # values that depend only on evidence and weights, with the call they belong to
         self._constants: tuple[Call, Values] | None = None
+        # of the last iteration, [batch]: what its messages were multiplied by (None for 1), and the temperature
+        self.scale: Tensor | None = None
+        self.temperature: Tensor | float = 1.0
         # tensors that must not change in place before the backward pass
         self._sources = [*self.base.values(), *inputs.evidence.values(), *inputs.masks.values(), *weights]
 
@@ -156,6 +159,7 @@ class Run:
         with contextlib.nullcontext() if recompute is None else recompute.hooks():
             for number in range(schedule.iterations):
                 with contextlib.nullcontext() if schedule.carries_gradients(number) else torch.no_grad():
+                    self.temperature = temperature
                     before, q = q, self.marginals(logits, temperature)
                     if watch is not None and watch(self._iteration(number, logits, q, temperature)):
                         break
@@ -175,7 +179,7 @@ class Run:
                             temperature = self._sharpened(schedule, size)
                             strength = self._strength(schedule, q, size)
                         assert strength is not None
-                        scale = self._scale(schedule, number, size, strength, old, messages)
+                        scale = self.scale = self._scale(schedule, number, size, strength, old, messages)
                         logits = {name: torch.addcmul(self.base[name], x, _per_item(scale, x))
                                   for name, x in messages.items()}
                     if correct is not None:
