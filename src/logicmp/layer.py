@@ -270,6 +270,14 @@ class LogicMP(nn.Module):
                 part.plan.reject_wide()
         return run
 
+    def _narrow(self, inputs: Inputs, evidence: Evidence | None, way_out: str) -> ExactRun:
+        """Exact inference on all components, whatever the method; the error for those too wide names a way out."""
+        try:
+            run: ExactRun = self._exact(inputs, evidence)
+        except CostError as error:
+            raise CostError(error.message, error.span, way_out) from None
+        return run
+
     # inference
 
     @overload
@@ -334,7 +342,8 @@ class LogicMP(nn.Module):
 
     def _warn_of_hard_rules(self) -> None:
         """Once per layer: mean field may violate a hard rule."""
-        if self._has_warned or is_tracing():
+        # in this order: a graph must not depend on whether the layer has warned
+        if is_tracing() or self._has_warned:
             return
         self._has_warned = True
         hard = [rule for rule in self.theory.rules if rule.is_hard]
@@ -353,8 +362,7 @@ class LogicMP(nn.Module):
             unary, evidence: as for `forward`.
         """
         inputs = self._inputs(unary, evidence, None)
-        run: ExactRun = self._exact(inputs, evidence)
-        return run.log_z().reshape(inputs.batch)
+        return self._narrow(inputs, evidence, "use elbo, a lower bound").log_z().reshape(inputs.batch)
 
     def loss(self, unary: Logits, labels: Logits, evidence: Evidence | None = None,
              mask: Mask | None = None) -> Tensor:
@@ -370,7 +378,7 @@ class LogicMP(nn.Module):
         """
         inputs = self._inputs(unary, evidence, mask)
         given = {next(iter(inputs.unary)): labels} if isinstance(labels, Tensor) else labels
-        run: ExactRun = self._exact(inputs, evidence)
+        run = self._narrow(inputs, evidence, "train with a loss on the output, for example binary cross-entropy")
         return run.loss(read_labels(self.theory, given, inputs)).reshape(inputs.batch)
 
     @overload
@@ -394,11 +402,8 @@ class LogicMP(nn.Module):
             A tensor for a tensor, a dict for a dict; observed predicates are left out.
         """
         inputs = self._inputs(unary, evidence, mask)
-        try:
-            world = self._exact(inputs, evidence).best()
-        except CostError as error:
-            raise CostError(error.message, error.span, "use logicmp.decode(theory, logits, method='ilp'), whose "
-                            "solvers take every rule as hard; or give more evidence") from None
+        world = self._narrow(inputs, evidence, "use logicmp.decode(theory, logits, method='ilp'), whose solvers take "
+                             "every rule as hard; or give more evidence").best()
         found = {}
         for name, x in world.items():
             predicate = self.theory.predicate[name]

@@ -277,6 +277,8 @@ def test_auto_is_exact_where_it_is_narrow_and_mean_field_elsewhere() -> None:
     assert "method='auto'" in str(error.value)
     with pytest.raises(CostError, match=r"logicmp\.decode"):
         exact.decode(unary)
+    with pytest.raises(CostError, match="binary cross-entropy"):
+        exact.loss(unary, {"A": torch.ones(2, 7).bool()})
 
 
 def test_auto_gives_up_before_it_grounds_too_much() -> None:

@@ -55,7 +55,8 @@ class MatrixProduct:
 
 def multiply(left: Tensor, right: Tensor) -> Tensor:
     """The product of two matrices, [batch, ...]; one that all items share is multiplied with all of them at once."""
-    if left.shape[0] == right.shape[0] or is_tracing():
+    # in this order: a graph must not depend on the batch size
+    if is_tracing() or left.shape[0] == right.shape[0]:
         return torch.matmul(left, right)
     if right.shape[0] != 1:
         return multiply(right.mT, left.mT).mT
