@@ -122,7 +122,7 @@ class _Alike:
         self.place = place
         self.source = source
         self.columns = []
-        self.from_labels = []
+        self.from_labels: list[int] = []
         self.factors = []
         for message, read in messages:
             assert read.labels is not None
