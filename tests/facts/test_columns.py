@@ -23,8 +23,8 @@ def random_lines(seed: int) -> list[str]:
         a, b = (f"A{rng.randrange(200)}" for _ in range(2))
         lines.append(rng.choice([
             f"Friends({a}, {b})", f"!Friends({a},{b}{k})", f"0.5 Smokes({a}{k})", f"?Smokes({a}x{k})",
-            f"Smokes(\"{a} {k}\")", f"Born({a}, C{k}, {k})", f"Near(C{k}, D{k})", f"P({a},{b},C,{k})", f"label(T{k}) = B", "// nothing", "",
-            f"  Born({a},  C{k},{k}) // why", f"0.2 Friends({a},{b}y{k})"]))
+            f"Smokes(\"{a} {k}\")", f"Born({a}, C{k}, {k})", f"Near(C{k}, D{k})", f"P({a},{b},C,{k})",
+            f"label(T{k}) = B", "// nothing", "", f"  Born({a},  C{k},{k}) // why", f"0.2 Friends({a},{b}y{k})"]))
     return [*lines, "Rain"]
 
 

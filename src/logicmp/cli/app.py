@@ -29,7 +29,7 @@ from .learn import learn
 
 # packages to name in a bug report; optional ones may be missing
 PACKAGES = ("torch", "numpy", "opt_einsum", "safetensors", "typer", "numba", "python-sat", "scipy", "PySDD",
-            "matplotlib", "pandas")
+            "matplotlib", "pandas", "pyarrow")
 
 
 class Commands(TyperGroup):

@@ -43,7 +43,7 @@ class DenseExecutor:
         self.theory = theory
         n_labels = {p.name: len(p.labels) for p in theory.predicates if p.labels is not None}
         self.label_sets = find_label_sets(plan.steps, n_labels) if n_labels else {}
-        self._receivers = {p.name: Receiver(plan, theory, p.name, self.label_sets.get(p.name))
+        self._receivers = {p.name: Receiver(plan, theory, p.name, self.label_sets)
                            for p in theory.predicates}
         # a matrix product that only one message needs is computed where it is added
         fused = {value for receiver in self._receivers.values() for value in receiver.fused}

@@ -171,7 +171,8 @@ def view(x: Tensor, args: tuple[At, ...], axes: tuple[Axis, ...], call: Call) ->
         else:
             dims.append(at.axis)
     if dims != sorted(dims):
-        x = x.permute(0, *(1 + dims.index(k) for k in range(len(dims))))
+        # labels stay last
+        x = x.permute(0, *(1 + dims.index(k) for k in range(len(dims))), *range(1 + len(dims), x.dim()))
     return x
 
 

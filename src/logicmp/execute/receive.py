@@ -8,7 +8,7 @@ Room: plan -> **execute** -> layer.  Paper: the sum over formulas of Eq. 2.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ..parse.theory import Theory
-from ..plan.steps import At, Axis, Contract, Plan, Read, Scaled, inputs
+from ..plan.steps import At, Axis, Contract, Message, Plan, Read, Scaled, inputs
 from .labels import Column, LabelSets, spread_over_labels, weigh_labels
 from .operations import (
     Apart,
@@ -28,9 +28,13 @@ from .operations import (
     multiply,
     spread,
     unview,
+    view,
 )
 from .recompute import Replay
 from .state import Call, Values, is_tracing
+
+# messages that differ in labels only are one product if there are at least this many
+MIN_ALIKE = 4
 
 
 def subtract(base: Tensor, total: Tensor, weight: Tensor | None) -> Tensor:
@@ -119,24 +123,87 @@ class _Place:
         return part if self.apart is None else self.apart(part, call)
 
 
+class _Alike:
+    """Messages from one place to another that differ only in labels and weights: one product with a matrix of labels.
+
+    label(i) in {A} => label(i+1) in {A, B}, for 80 labels: 80 rules, one matrix [80, 80] of their weights
+    """
+
+    def __init__(self, place: Read, source: Read, messages: list[tuple[Message, Read]], sets: Mapping[str, LabelSets]):
+        self.place = place
+        self.source = source
+        self.columns = []
+        self.from_labels: list[int] = []
+        self.factors = []
+        for message, read in messages:
+            assert read.labels is not None
+            self.columns.append(Column(read.labels, message.term.weight))
+            self.factors.append(message.term.coefficient)
+        self.own, self.other = sets[place.predicate], sets[source.predicate]
+
+    def matrix(self, call: Call) -> Tensor:
+        """[labels of the source, labels of the place], or one for each item."""
+        read = self.other.matrix(call.like)[self.from_labels] * call.like.new_tensor(self.factors).unsqueeze(-1)
+        return read.mT @ weigh_labels(self.columns, self.own, call)
+
+    def total(self, values: Values, matrix: Tensor, theory: Theory, call: Call) -> Tensor:
+        x = view(values[self.source.predicate], self.source.args, self.source.axes, call)
+        mixed = x @ matrix if matrix.dim() == 2 else (x.flatten(1, -2) @ matrix).reshape(*x.shape[:-1],
+                                                                                        matrix.shape[-1])
+        return unview(mixed, self.place, theory, call)
+
+
+def _find_alike(plan: Plan, name: str, sets: Mapping[str, LabelSets]) -> list[tuple[_Alike, list[int]]]:
+    """Groups of messages to a predicate with labels that one product replaces, with their numbers in the plan."""
+    groups: dict[tuple[Read, Read], list[int]] = {}
+    for k, message in enumerate(plan.messages):
+        read, term = plan.steps[message.read], message.term
+        assert isinstance(read, Read)
+        source = None if term.value is None or term.value in plan.constant else plan.steps[term.value]
+        if read.predicate != name or read.labels is None or not isinstance(source, Read) or source.labels is None:
+            continue
+        is_plain = not (read.apart or source.apart or read.negated or source.negated or term.counts)
+        if is_plain and term.axes == tuple(range(len(read.axes))) and source.axes == read.axes:
+            key = Read(name, read.args, read.axes), Read(source.predicate, source.args, source.axes)
+            groups.setdefault(key, []).append(k)
+    found = []
+    for (place, source), numbers in groups.items():
+        if len(numbers) < MIN_ALIKE:
+            continue
+        reads = [(plan.messages[k], plan.steps[plan.messages[k].read]) for k in numbers]
+        alike = _Alike(place, source, [(m, read) for m, read in reads if isinstance(read, Read)], sets)
+        for message, _ in reads:
+            assert message.term.value is not None
+            step = plan.steps[message.term.value]
+            assert isinstance(step, Read) and step.labels is not None
+            alike.from_labels.append(alike.other.places[step.labels])
+        found.append((alike, numbers))
+    return found
+
+
 class Receiver:
     """Collects the messages to one predicate: those to one place under one weight are added up first."""
 
-    def __init__(self, plan: Plan, theory: Theory, name: str, sets: LabelSets | None):
+    def __init__(self, plan: Plan, theory: Theory, name: str, label_sets: Mapping[str, LabelSets]):
         self.theory = theory
         self.predicate = theory.predicate[name]
-        self.sets = sets
+        self.sets = label_sets.get(name)
         uses = Counter(operand for v in plan.for_messages for operand in inputs(plan.steps[v]))
         uses.update(m.term.value for m in plan.messages if m.term.value is not None)
         # values that are computed here and nowhere else
         self.fused: set[int] = set()
         # by weight, then by place; to labels, by place, then by labels and weight
+        found_alike = _find_alike(plan, name, label_sets)
+        self.alike = [alike for alike, _ in found_alike]
+        replaced = {k for _, numbers in found_alike for k in numbers}
+        used_alike = Counter(plan.messages[k].term.value for k in replaced)
+        self.fused |= {v for v, n in used_alike.items() if v is not None and uses[v] == n}
         groups: dict[int | None, dict[Read, list[_Part]]] = {}
         to_labels: dict[Read, dict[Column, list[_Part]]] = {}
-        for message in plan.messages:
+        for number, message in enumerate(plan.messages):
             read, term = plan.steps[message.read], message.term
             assert isinstance(read, Read)
-            if read.predicate != name:
+            if read.predicate != name or number in replaced:
                 continue
             product = None
             if term.value is not None and uses[term.value] == 1 and term.value not in plan.constant:
@@ -164,8 +231,9 @@ class Receiver:
 
     def mixes(self, call: Call) -> Values:
         """The weight of each message at each label: the same in all iterations."""
-        return {("mix", self.predicate.name, k): weigh_labels(columns, self.sets, call)
-                for k, (_, columns, _) in enumerate(self.to_labels) if self.sets is not None}
+        found: Values = {("mix", self.predicate.name, k): weigh_labels(columns, self.sets, call)
+                         for k, (_, columns, _) in enumerate(self.to_labels) if self.sets is not None}
+        return found | {("alike", self.predicate.name, k): alike.matrix(call) for k, alike in enumerate(self.alike)}
 
     def subtract(self, base: Tensor, values: Values, call: Call, replay: Replay | None) -> Tensor:
         """base - weight * messages, weight after weight."""
@@ -182,6 +250,11 @@ class Receiver:
             sums = [place.full(_sum(parts, len(place.read.axes), values, call)[0], call) for parts in messages]
             mix = values["mix", self.predicate.name, k]
             total = unview(spread_over_labels(sums, mix), place.read, self.theory, call)
+            if made is not None:
+                made.append((total.detach(), None))
+            base = base - total
+        for k, alike in enumerate(self.alike):
+            total = alike.total(values, values["alike", self.predicate.name, k], self.theory, call)
             if made is not None:
                 made.append((total.detach(), None))
             base = base - total

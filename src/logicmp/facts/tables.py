@@ -49,7 +49,7 @@ def read_table(path: Path) -> Any:
     """The columns of a CSV or Parquet file, by name."""
     if path.suffix.lower() == ".parquet":
         need("pyarrow", "tables", f"reading {str(path)!r}", "write the table as .csv")
-        from pyarrow import ArrowException, parquet  # type: ignore[import-not-found, unused-ignore]
+        from pyarrow import ArrowException, parquet
 
         try:
             return parquet.read_table(path)
