@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test nightly lint docs wheel bench clean
+.PHONY: demo test nightly fuzz pythons lint docs wheel bench clean
 
 demo: .venv/core
 	$(BIN)/logicmp demo
@@ -11,8 +11,33 @@ demo: .venv/core
 test: .venv/dev lint
 	$(BIN)/pytest -q -n 2 -m "not slow"
 
-nightly: .venv/dev lint
+nightly: .venv/dev lint fuzz pythons
 	HYPOTHESIS_PROFILE=random $(BIN)/pytest -q -n 2
+
+# other inputs every day; the seed is printed, and the inputs that fail are in fuzz-failures/
+SEED ?= $(shell date +%Y%m%d)
+fuzz: .venv/dev
+	$(BIN)/python -m benchmarks fuzz plan --count 1000000 --seed $(SEED)
+	$(BIN)/python -m benchmarks fuzz infer --count 100000 --seed $(SEED)
+	$(BIN)/python -m benchmarks fuzz layer --count 10000 --seed $(SEED)
+
+# parse to plan on every supported Python that is installed; these rooms need no torch
+PYTHONS ?= python3.11 python3.12 python3.13 python3.14
+BEFORE_TORCH := tests/parse tests/facts/test_db.py tests/plan/test_build.py tests/plan/test_steps.py \
+  tests/plan/test_adjoint.py $(addprefix tests/normalize/test_,budget.py clauses.py cubes.py expand.py meet.py review.py)
+pythons:
+	for python in $(PYTHONS); do \
+	  if ! $$python -c ""; then echo "$$python is not installed: skipped"; continue; fi; \
+	  rm -rf .venv-python && $$python -m venv .venv-python && \
+	  .venv-python/bin/pip install --quiet --disable-pip-version-check -c constraints.txt \
+	    numpy opt_einsum typer rich safetensors pytest hypothesis lark pyyaml && \
+	  .venv-python/bin/pip install --quiet --disable-pip-version-check --no-deps . && \
+	  .venv-python/bin/logicmp check examples/smokers.mln -e examples/smokers.db && \
+	  .venv-python/bin/logicmp explain examples/smokers.mln && \
+	  .venv-python/bin/pytest -q $(BEFORE_TORCH) && \
+	  .venv-python/bin/python -m benchmarks fuzz plan --count 2000 || exit 1; \
+	done
+	rm -rf .venv-python
 
 lint: .venv/dev
 	$(BIN)/ruff check .
@@ -48,4 +73,4 @@ wheel: .venv/dev
 	touch $@ .venv/core
 
 clean:
-	rm -rf .venv .venv-wheel dist build
+	rm -rf .venv .venv-wheel .venv-python dist build

@@ -5,11 +5,22 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from importlib import import_module
 from pathlib import Path
 
 from rich.console import Console
 
 from logicmp import LogicMPError
+
+# commands with a module of their own
+OTHERS = {
+    "compile-time": "compare compile times of circuits with the paper's and with the layer",
+    "sampling": "measure flips and draws per second of the compiled loops",
+    "ablation": "time one mean-field iteration with and without the paper's improvements",
+    "quality": "score the schedules on tasks with known truth",
+    "train-through": "score models that were trained with the layer, by schedule",
+    "fuzz": "run random inputs: each ends in a right answer or a LogicMPError",
+}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -27,8 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    commands = parser.add_subparsers(required=True, metavar=(
-        "run | list | compare | methods | compile-time | sampling | ablation | quality | train-through"))
+    commands = parser.add_subparsers(required=True, metavar=" | ".join(("run", "list", "compare", "methods", *OTHERS)))
     run = commands.add_parser("run", help="measure the named cases (default: all)",
                               epilog="example: python -m benchmarks run forward backward --n 128 512 --json new.json")
     run.add_argument("cases", nargs="*", metavar="CASE")
@@ -57,11 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     methods.add_argument("--json", type=Path, metavar="FILE", help="write errors and seconds to FILE")
     methods.set_defaults(action=_methods)
     # these commands parse the remaining arguments themselves
-    for name, what in (("compile-time", "compare compile times of circuits with the paper's and with the layer"),
-                       ("sampling", "measure flips and draws per second of the compiled loops"),
-                       ("ablation", "time one mean-field iteration with and without the paper's improvements"),
-                       ("quality", "score the schedules on tasks with known truth"),
-                       ("train-through", "score models that were trained with the layer, by schedule")):
+    for name, what in OTHERS.items():
         other = commands.add_parser(name, help=what, add_help=False)
         other.set_defaults(action=_other, name=name)
     return parser
@@ -120,11 +126,7 @@ def _methods(chosen: argparse.Namespace) -> int:
 
 
 def _other(chosen: argparse.Namespace) -> int:
-    from . import ablation, compile_time, quality, sampling, train_through
-
-    modules = {"compile-time": compile_time, "sampling": sampling, "ablation": ablation, "quality": quality,
-               "train-through": train_through}
-    return int(modules[chosen.name].main(chosen.rest))
+    return int(import_module(f".{chosen.name.replace('-', '_')}", __package__).main(chosen.rest))
 
 
 def _read(path: Path) -> dict:

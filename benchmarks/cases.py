@@ -32,6 +32,7 @@ ITERATIONS = 5
 TRANSITIVITY = "1 C(a,b) ^ C(b,c) => C(a,c)"
 SYMMETRIC = f"symmetric C(token, token)\n{TRANSITIVITY}"
 EXACT, PAPER, LISTING, PRODUCTS, EINSUM = "layer", "layer, paper semantics", "paper's listing", "products", "einsum"
+COMPILED = "layer, torch.compile"
 
 
 # transitivity
@@ -118,6 +119,21 @@ def _transitivity_sides(text: str, x: Tensor, gradients: bool) -> dict[str, Side
     slopes = two_channels(slope)
     return {**{name: partial(_backward, layer, x, layer.raw_weights[0], slope) for name, layer in layers.items()},
             LISTING: partial(_backward, _listing(weight), channels, weight, slopes)}
+
+
+def _compiled(n: int, options: Options) -> Iterator[Task]:
+    x = _logits(1, n)
+    layer = LogicMP(TRANSITIVITY, ITERATIONS, schedule="paper")
+    compiled = torch.compile(LogicMP(TRANSITIVITY, ITERATIONS, schedule="paper"), fullgraph=True)
+    sides = {EXACT: partial(_forward, layer, x), COMPILED: partial(_forward, compiled, x),
+             LISTING: partial(_forward, _listing(torch.ones(())), two_channels(x))}
+
+    def check() -> float:
+        # in float32, because float64 would be compiled for the check alone; 1e-6 is to float32 what 1e-9 is to float64
+        return 1e-3 * _difference(_forward(compiled, x), _forward(layer, x))
+
+    yield Task(f"N={n} B=1", sides, check,
+               (Ratio(COMPILED, LISTING, at_least={128: 5.0}.get(n)), Ratio(COMPILED, EXACT)))
 
 
 def _memory(n: int, options: Options) -> Iterator[Task]:
@@ -251,6 +267,8 @@ CASES = {case.name: case for case in (
          partial(_transitivity, gradients=True, batches=(1, 4), faster={512: 5}, symmetric=True)),
     Case("small", "transitivity, forward, at a size where the overhead per step matters", (128,),
          partial(_transitivity, gradients=False, batches=(1, 4), faster={512: 2.7, 128: 5})),
+    Case("compiled", "transitivity, forward, the layer under torch.compile; baselines: the listing, the layer",
+         (32, 128), _compiled),
     Case("memory", "peak memory of transitivity, forward and backward; baseline: the listing", (512,), _memory),
     Case("open-world", "one iteration of relational rules, no evidence; baseline: one einsum per implication",
          (), partial(_relational, closed=False, targets={"uw_cse/ai": 1.7, "cora/S1": 1.7})),

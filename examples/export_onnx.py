@@ -14,7 +14,7 @@ from logicmp import LogicMP
 
 
 def main() -> None:
-    layer = LogicMP("0.1 C(a,b) ^ C(b,c) => C(a,c)", iterations=5).eval()
+    layer = LogicMP("C(a,b) ^ C(b,c) => C(a,c)").eval()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "transitivity.onnx"
         batch, n = torch.export.Dim("batch"), torch.export.Dim("n")

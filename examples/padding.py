@@ -15,7 +15,7 @@ label(token) in {O, B, I}
 
 
 def main() -> None:
-    layer = LogicMP(TAGS, iterations=5)
+    layer = LogicMP(TAGS)
     generator = torch.Generator().manual_seed(1)
     sentences = [torch.randn(n, 3, generator=generator) for n in (5, 3, 7)]
 

@@ -13,7 +13,7 @@ from logicmp import LogicMP
 
 RULES = """
 symmetric Same(point, point)
-0.1 Same(a, b) ^ Same(b, c) => Same(a, c)
+0.3 Same(a, b) ^ Same(b, c) => Same(a, c)
 """
 
 
@@ -25,7 +25,7 @@ class Pairs(nn.Module):
         self.encode = nn.Sequential(nn.Linear(2, 32), nn.ReLU(), nn.Linear(32, 8))
         self.scale = nn.Parameter(torch.tensor(1.0))
         self.bias = nn.Parameter(torch.tensor(1.0))
-        self.rules = None if rules is None else LogicMP(rules, iterations=5)
+        self.rules = None if rules is None else LogicMP(rules)
 
     def forward(self, points: torch.Tensor) -> torch.Tensor:
         code = self.encode(points)

@@ -84,17 +84,18 @@ def test_a_rule_from_text_to_gradient() -> None:
         "layer.py", "parse/load.py", "parse/tokens.py", "parse/reader.py", "parse/resolve.py", "execute/mean_field.py",
         "execute/inputs.py", "execute/dense.py", "normalize/build.py", "normalize/expand.py", "normalize/meet.py",
         "plan/build.py", "plan/values.py", "plan/adjoint.py", "execute/receive.py", "execute/operations.py",
-        "execute/marginals.py", "execute/recompute.py"]
+        "execute/marginals.py"]
     assert len(found.files) <= 18
     assert found.turns.count("layer.py") <= 4
-    assert found.n_room_changes <= 9
+    # two of them for the check of the first calls whether everything ended on one side
+    assert found.n_room_changes <= 11
 
 
 def test_a_query_from_files_to_answers() -> None:
     found = walk(COMMAND, "cli/infer.py")
     assert found.files == [
         "cli/infer.py", "parse/load.py", "parse/tokens.py", "parse/reader.py", "parse/resolve.py", "facts/db.py",
-        "parse/query.py", "inference/run.py", "facts/world.py", "inference/auto.py", "inference/exact/method.py",
-        "ground/build.py", "normalize/build.py", "normalize/expand.py", "ground/join.py",
+        "parse/query.py", "inference/run.py", "facts/world.py", "ground/exclusive.py", "inference/auto.py",
+        "inference/exact/method.py", "ground/build.py", "normalize/build.py", "normalize/expand.py", "ground/join.py",
         "inference/exact/structures.py", "inference/answers.py", "show/answers.py"]
-    assert len(found.files) <= 18
+    assert len(found.files) <= 19

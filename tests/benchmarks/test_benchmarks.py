@@ -201,7 +201,7 @@ def test_list_names_every_case(capsys):
 @pytest.mark.parametrize("batch", [1, 3])
 def test_the_listing_of_the_paper_equals_the_layer_with_its_semantics(batch):
     x = torch.randn(batch, 6, 6, dtype=torch.float64)
-    layer = LogicMP("0.3 C(a,b) ^ C(b,c) => C(a,c)", 4, semantics="paper").double()
+    layer = LogicMP("0.3 C(a,b) ^ C(b,c) => C(a,c)", 4, semantics="paper", schedule="paper").double()
     torch.testing.assert_close(layer(x), paper_code(two_channels(x), 0.3, 4)[..., 1], rtol=1e-6, atol=1e-6)
 
 
@@ -216,7 +216,7 @@ def test_one_einsum_per_implication_equals_the_layer_after_one_iteration(data_se
     evidence = {name: tensor.bool() for name, tensor in data.evidence.items() if name not in chosen}
     q = {name: torch.sigmoid(unary[name]) if name in chosen else data.evidence[name] for name in data.evidence}
     messages = EinsumPerImplication(data.theory, data.sizes, latent).messages(q)
-    out = LogicMP(data.theory, 1, semantics="paper").double()(unary, evidence=evidence)
+    out = LogicMP(data.theory, 1, semantics="paper", schedule="paper").double()(unary, evidence=evidence)
     assert set(messages) == set(chosen)
     for name in chosen:
         torch.testing.assert_close(out[name], unary[name] + messages[name], rtol=1e-9, atol=1e-9)

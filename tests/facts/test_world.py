@@ -163,3 +163,9 @@ def test_a_type_without_constants_is_rejected() -> None:
         build_world(parse_facts("", parse_theory("Smokes(person)\n1 Smokes(x)")))
     assert str(caught.value) == ("type 'person' has no constants\nhint: declare them (person = {A, B}), or give "
                                  "evidence that names them")
+
+
+def test_a_predicate_with_more_arguments_than_an_array_has_axes_is_rejected() -> None:
+    theory = parse_theory(f"t = {{A}}\nP({', '.join(['t'] * 70)})")
+    with pytest.raises(LogicMPError, match=r"^P has 70 arguments \(limit 32\)"):
+        build_world(parse_facts("", theory))

@@ -95,3 +95,9 @@ def test_a_world_of_tensors_is_the_same_as_one_of_facts() -> None:
     for name, values in from_facts.values.items():
         assert values.tolist() == from_tensors.values[name].tolist()
     assert from_facts.unary["lives"] == pytest.approx(from_tensors.unary["lives"])
+
+
+def test_more_unobserved_atoms_than_fit_are_rejected_before_they_are_numbered() -> None:
+    theory = parse_theory("t = {1, ..., 9000}\nP(t, t)\n1 P(x, x)")
+    with pytest.raises(CostError, match=r"^P\(t, t\) has 81,000,000 atoms, and not all are observed"):
+        build_network(build_world(parse_facts("", theory), ["P"]))

@@ -69,7 +69,7 @@ def test_the_answers_are_those_of_the_rule(method: str) -> None:
 
 
 def test_evidence_that_violates_the_rule_is_an_error() -> None:
-    with pytest.raises(RuleError, match="the evidence violates this hard rule where x = 1, y = [AB], z = [AB]"):
+    with pytest.raises(RuleError, match=r"the evidence violates this hard rule where x = 1, y = [AB], z = [AB]"):
         infer(f"{DECLARED}M(x,y) ^ M(x,z) => y = z.", "M(1,A)\nM(1,B)", "M", "exact")
 
 

@@ -52,3 +52,24 @@ this rule has at least 1000 clauses (limit 512)
 hint: use semantics="exact", which needs no clauses, raise max_cubes, or split the rule"""
     # A, or not A and B, or neither and C
     assert len(normalize_theory(parse_theory(rule)).rules[0].terms) == 1 + 1 + 10 + 100
+
+
+@pytest.mark.parametrize("semantics", ["paper", "alchemy"])
+def test_equivalences_inside_each_other_are_rejected_before_they_are_written_out(semantics: str) -> None:
+    rule = " <=> ".join(f"P{i}(x)" for i in range(40))
+    with pytest.raises(CostError, match="this rule has 40 atoms, 1 of them of P0: to write it as products takes more"):
+        normalize_theory(parse_theory(f"1 {rule}"), semantics)
+    # in brackets it is not split: the rule itself has too many products
+    with pytest.raises(CostError, match="this rule needs more than 512 products"):
+        normalize_theory(parse_theory(f"1 [{rule}]"), semantics)
+
+
+@pytest.mark.parametrize("text, expected", [
+    ("P(x)", True), ("!P(x)", True), ("P(x) v !Q(x)", True), ("P(x) => Q(x)", True), ("P(x) ^ Q(x)", False),
+    ("!(P(x) ^ Q(x))", True), ("!(P(x) => Q(x))", False), ("P(x) <=> Q(x)", False), ("!(P(x) <=> Q(x))", False),
+    ("EXIST y R(x, y) v P(x)", True), ("FORALL y R(x, y)", False), ("!(FORALL y R(x, y))", True),
+    ("P(x) ^ Q(x) => P(y) v !Q(y)", True), ("(P(x) => Q(x)) => P(y)", False), ("P(x) v (Q(x) v x = y)", True),
+])
+def test_a_clause_is_a_disjunction_in_any_notation(text: str, expected: bool) -> None:
+    theory = parse_theory(f"P(t)\nQ(t)\nR(t, t)\n1 ({text})")
+    assert is_clause(theory.rules[0].formula) is expected

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from benchmarks.fuzz import PIECES
 from logicmp import LogicMPError, load_theory, parse_theory
 
 # LOGICMP_FUZZ=5000 for a long run
@@ -46,13 +47,6 @@ logx(0) state(?T, noun) ^ seen(?T, "dog") => ?T = first
 """,
     "C(a,b) ^ C(b,c) => C(a,c)",
     "∀x (A(x) ∧ ¬B(x) ∨ C(x) ⇒ ∃y D(x,y) ⇔ x ≠ y).\nA(x) & B(x) | ~C(x) -> D(x, x)\n",
-]
-PIECES = [
-    "P(x)", "Q", "P", "x", "y", "X", "A", "t", "?x", "+x", "i+1", "i-1", "-1", "1", "0.5", "1e3", "log(2)", '"a b"',
-    "v", " v ", "^", "=>", "<=>", "!", "!=", "=", "(", ")", "[", "]", "{", "}", ",", ".", "...", "*", "EXIST",
-    "forall ", "exist y ", "in", "not", "not in", "symmetric ", "//", "/*", "*/", "#include", '"', "\\", "\n", "\n",
-    " ", " ", " ", "\t", "\r", "∃", "∧", "¬", "é", "İ", ":", "<", "?", "'", "P(t)\n", "P(t!, u?)\n", "t = {A, B}\n",
-    "P(t) in {A, b-1}\n", "2 ", "~", "&", "|", "->", "or", "and",
 ]
 own_texts = st.sampled_from(OWN)
 

@@ -89,7 +89,7 @@ def show_blocks(output: Path) -> Iterator[str]:
                 totals[name] = totals[name] + score
                 if seed == PAGES[0]:
                     drawn.append((score, tensor))
-    yield f"   Pages {PAGES[0]} to {PAGES[-1]} together, none of them picked:"
+    yield f"   Pages {PAGES[0]} to {PAGES[-1]} together:"
     for name, score in totals.items():
         yield f"   {name:<7} {score}"
     block = draw_blocks(output, drawn)

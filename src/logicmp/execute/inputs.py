@@ -128,7 +128,7 @@ def read_inputs(theory: Theory, unary: Logits, evidence: Evidence | None, mask: 
 def check_finite(tensor: Tensor, message: str, hint: str) -> None:
     """Raise an error if a value is NaN or infinite, unless the call is traced and has no values yet."""
     # a sum is finite only if all its parts are; it can overflow, so look at the parts where it is not
-    if not is_tracing() and not torch.isfinite(tensor.sum()) and not torch.isfinite(tensor).all():
+    if not is_tracing() and not math.isfinite(tensor.detach().sum().item()) and not torch.isfinite(tensor).all():
         raise LogicMPError(message, hint)
 
 
@@ -221,23 +221,32 @@ def _as_variables(inputs: Inputs, predicate: Predicate, values: Tensor) -> Tenso
             raise LogicMPError(f"evidence[{predicate.name!r}] makes an atom true in one order and false in the other, "
                                f"but {predicate}", "symmetric evidence equals its transpose; NaN is unobserved")
         values = torch.where(values.isnan(), mirrored, values)
-    if predicate.is_categorical and not is_tracing():
-        exists, dims = inputs.exists(predicate), value_dims(predicate)
-        counted = torch.ones_like(values, dtype=torch.bool) if exists is None else (exists > 0).expand_as(values)
-        n_true = ((values == 1) & counted).sum(dims)
-        # NaN is not zero
-        n_possible = ((values != 0) & counted).sum(dims)
-        is_wrong = n_true > 1
-        if not predicate.may_be_none:
-            is_wrong = is_wrong | (n_possible == 0) & (counted.sum(dims) > 0)
-        if bool(is_wrong.any()):
-            at = is_wrong.nonzero()[0]
-            n, place = int(n_true[tuple(at)]), at.tolist()[0 if inputs.batch else 1 :]
-            by_index = "; or give labels by index, [batch..., n], -1 for unobserved" if predicate.labels else ""
-            raise LogicMPError(f"evidence[{predicate.name!r}] makes {n or 'no'} values true at index {place}; expected "
-                               f"{'at most one' if predicate.may_be_none else 'one'}, because {predicate}",
-                               f"make one value true and the others false, NaN is unobserved{by_index}")
+    if predicate.is_categorical and values.numel() and not is_tracing():
+        # all unobserved values together count half: one look at the least and the largest sum is enough
+        dims = value_dims(predicate)
+        share = 0.5 / math.prod(values.shape[k] for k in dims)
+        least, most = values.nan_to_num(nan=share).sum(dims).aminmax()
+        if most.item() > 1.75 or (not predicate.may_be_none and least.item() == 0):
+            _check_one_value(inputs, predicate, values)
     return values
+
+
+def _check_one_value(inputs: Inputs, predicate: Predicate, values: Tensor) -> None:
+    """Raise if evidence makes two values of a variable true, or none that must be; padding does not count."""
+    exists, dims = inputs.exists(predicate), value_dims(predicate)
+    counted = torch.ones_like(values, dtype=torch.bool) if exists is None else (exists > 0).expand_as(values)
+    n_true = ((values == 1) & counted).sum(dims)
+    is_wrong = n_true > 1
+    if not predicate.may_be_none:
+        # NaN is not zero
+        is_wrong = is_wrong | (((values != 0) & counted).sum(dims) == 0) & (counted.sum(dims) > 0)
+    if bool(is_wrong.any()):
+        at = is_wrong.nonzero()[0]
+        n, place = int(n_true[tuple(at)]), at.tolist()[0 if inputs.batch else 1 :]
+        by_index = "; or give labels by index, [batch..., n], -1 for unobserved" if predicate.labels else ""
+        raise LogicMPError(f"evidence[{predicate.name!r}] makes {n or 'no'} values true at index {place}; expected "
+                           f"{'at most one' if predicate.may_be_none else 'one'}, because {predicate}",
+                           f"make one value true and the others false, NaN is unobserved{by_index}")
 
 
 def _n_dims(predicate: Predicate) -> int:
@@ -311,9 +320,10 @@ def _masks(theory: Theory, mask: Tensor | Mapping[str, Tensor] | None, sizes: Ma
             raise LogicMPError(f"mask[{name!r}] has shape {list(tensor.shape)}; expected {[*batch, sizes[name]]}, one "
                                f"entry for each {name}")
         if tensor.dtype != torch.bool and not is_tracing():
-            is_wrong = (tensor != 0) & (tensor != 1)
-            if bool(is_wrong.any()):
-                raise LogicMPError(f"mask[{name!r}] has the value {float(tensor[is_wrong][0]):g}; expected True or 1 "
+            zeros_and_ones = tensor.bool().to(tensor.dtype)
+            if not torch.equal(tensor, zeros_and_ones):
+                value = float(tensor[tensor != zeros_and_ones][0])
+                raise LogicMPError(f"mask[{name!r}] has the value {value:g}; expected True or 1 "
                                    "for an entity that exists, False or 0 for padding",
                                    "an additive mask (0 exists, -1e4 is padding) becomes one by `mask == 0`, a "
                                    "key_padding_mask (True is padding) by `~mask`")

@@ -132,7 +132,7 @@ def n_latent(inputs: Inputs, predicate: Predicate, like: Tensor) -> Tensor:
     """The number of latent atoms of a predicate in each item, [batch]."""
     if predicate.name in inputs.evidence or any(t in inputs.masks for t in predicate.types):
         return per_item(is_latent(inputs, predicate, like).to(like.dtype))
-    return like.new_full((like.shape[0],), like[0].numel())
+    return like.new_full((like.shape[0],), math.prod(like.shape[1:]))
 
 
 def n_values(predicate: Predicate, like: Tensor) -> int:

@@ -24,6 +24,8 @@ from .columns import Evidence, FactTable
 # conventions for atoms without a fact
 WORLDS = ("alchemy", "open", "closed")
 UNKNOWN = -1
+# of a numpy array before version 2
+MAX_AXES = 32
 
 
 @dataclass(frozen=True)
@@ -172,6 +174,9 @@ def _values(theory: Theory, table: FactTable, closed: bool,
     """Return the values of one predicate, its soft evidence, and the number of variables that could not be closed."""
     predicate = table.predicate
     shape = predicate.shape(theory.sizes)
+    if len(shape) > MAX_AXES:
+        raise LogicMPError(f"{predicate.name} has {len(predicate.types)} arguments (limit {MAX_AXES})",
+                           "split it into predicates with fewer arguments")
     if math.prod(shape) > 2**31:
         raise LogicMPError(f"{predicate} has {math.prod(shape):,} atoms (limit {2**31:,})",
                            "remove constants that are not needed")

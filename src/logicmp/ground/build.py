@@ -28,6 +28,9 @@ from .join import Relation, Rows, join, relation
 from .network import HARD, Draft, Literals, Network, n_values
 from .quantifiers import Part, build_part
 
+# atoms of a predicate that has unobserved ones; a million takes about 40 MB
+MAX_ATOMS = 2**26
+
 
 def build_network(world: World, rules: Sequence[Rule] | None = None, semantics: str = "exact",
                   max_groundings: int = MAX_GROUNDINGS,
@@ -251,8 +254,12 @@ def _variables(world: World) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndar
     for predicate in world.theory.predicates:
         if not (world.values[predicate.name] == UNKNOWN).any():
             fixed = [world.sizes[t] for k, t in enumerate(predicate.types) if k not in predicate.functional]
-            numbers[predicate.name] = np.full(fixed, -1, dtype=np.int64)
+            # one number for all atoms, whatever the shape
+            numbers[predicate.name] = np.broadcast_to(np.int64(-1), fixed)
             continue
+        if (n_atoms := world.values[predicate.name].size) > MAX_ATOMS:
+            raise CostError(f"{predicate} has {n_atoms:,} atoms, and not all are observed (limit {MAX_ATOMS:,})", None,
+                            "close it, or remove constants that are not needed")
         scores = value_scores(world, predicate)
         is_open = (scores > -np.inf).sum(-1) > 1
         if predicate.symmetric:

@@ -10,19 +10,29 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..errors import CostError
-from ..parse.syntax import And, Atom, Equal, Exists, Forall, Formula, Iff, Implies, Not, Or
+from ..parse.syntax import And, Atom, Equal, Exists, Forall, Formula, Iff, Implies, Not, Or, children
 from ..parse.theory import Rule
+from .budget import Budget
 
 Clause = tuple[Formula, ...]
 
 
-def is_clause(formula: Formula) -> bool:
+def is_clause(formula: Formula, negate: bool = False) -> bool:
     """Whether a formula is a disjunction of literals once implications and negations are rewritten."""
-    return all(_is_unit(part) for part in _flat((push_negation(formula, False),)))
+    if isinstance(formula, Not):
+        return is_clause(formula.body, not negate)
+    if isinstance(formula, (And, Or)):
+        return isinstance(formula, And) == negate and all(is_clause(part, negate) for part in formula.parts)
+    if isinstance(formula, Implies):
+        return not negate and is_clause(formula.premise, True) and is_clause(formula.conclusion)
+    # an EXIST is not split
+    return isinstance(formula, (Atom, Equal, Forall if negate else Exists))
 
 
 def to_clauses(rule: Rule, max_clauses: int) -> list[Clause]:
     """Return the clauses of a rule; a formula that is a clause already keeps all its literals, repeated ones too."""
+    # every <=> doubles what is below it
+    Budget(rule, max_clauses).spend(_size(rule.formula))
     formula = _drop_foralls(push_negation(rule.formula, False))
     literals = _flat((formula,))
     if all(_is_unit(part) for part in literals):
@@ -33,6 +43,13 @@ def to_clauses(rule: Rule, max_clauses: int) -> list[Clause]:
         if not any(push_negation(literal, True) in distinct for literal in distinct):
             clauses.setdefault(frozenset(distinct), distinct)
     return list(clauses.values())
+
+
+def _size(formula: Formula) -> int:
+    """How many literals `push_negation` makes of a formula."""
+    if isinstance(formula, (Atom, Equal)):
+        return 1
+    return (2 if isinstance(formula, Iff) else 1) * sum(map(_size, children(formula)))
 
 
 def _drop_foralls(formula: Formula) -> Formula:

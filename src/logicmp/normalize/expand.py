@@ -40,6 +40,8 @@ from .budget import Budget
 from .cubes import Const, Cube, Differ, Factor, Literal, Product, Range, Same, Signed, Term, Var
 
 Truth = Formula | bool
+# the empty product
+ONE: Signed = (1, Cube((), ()))
 
 
 def simplify_not(body: Truth) -> Truth:
@@ -72,14 +74,15 @@ class Expander:
         found: list[Signed] = []
         # products of the atoms decided so far, each with what is left of the formula; a list and not a recursion,
         # because a formula may have more atoms than Python has stack frames
-        todo: list[tuple[Signed, Truth]] = [((1, Cube((), ())), self.simplify(formula))]
+        todo: list[tuple[Signed, Truth]] = [(ONE, self.simplify(formula))]
         while todo:
             decided, rest = todo.pop()
             self.budget.spend(1)
             if rest is False:
                 continue
-            if rest is True or (product := self._product(rest)) is not None:
-                found += [decided] if rest is True else multiply([decided], product)
+            product = [ONE] if isinstance(rest, bool) else self._product(rest)
+            if product is not None:
+                found += multiply([decided], product)
                 self.budget.check(len(found))
                 continue
             assert not isinstance(rest, bool)
@@ -87,18 +90,18 @@ class Expander:
             todo += [(multiply([decided], [term])[0], left) for term, left in reversed(branches)]
         return found
 
-    def _product(self, formula: Truth) -> list[Signed] | None:
+    def _product(self, formula: Formula) -> list[Signed] | None:
         """A literal, or a conjunction of literals, as at most one cube; None for any other formula."""
-        literals: tuple[Truth, ...] = formula.parts if isinstance(formula, And) else (formula,)
+        literals = formula.parts if isinstance(formula, And) else (formula,)
         if isinstance(formula, Not) and isinstance(formula.body, Or):
-            literals = tuple(map(simplify_not, formula.body.parts))
+            literals = tuple(part.body if isinstance(part, Not) else Not(part) for part in formula.body.parts)
         groups: dict[object, list[Formula]] = {}
         for literal in literals:
             leaf = literal.body if isinstance(literal, Not) else literal
             if not isinstance(leaf, (Atom, Equal)):
                 return None
             groups.setdefault(self._group(leaf), []).append(literal)
-        found: list[Signed] = [(1, Cube((), ()))]
+        found = [ONE]
         # the most frequent atom first, as in `_choose`
         for group in sorted(groups.values(), key=len, reverse=True):
             both = group[0] if len(group) == 1 else And(tuple(group))
@@ -208,12 +211,11 @@ class Expander:
 
     def quantified(self, name: str, body: Formula) -> tuple[list[Signed], list[Signed]]:
         """Return the probability that the body is true for some value of a variable, and that it is true for none."""
-        one: Signed = (1, Cube((), ()))
         exclusive = self._exclusive(self.ranges[name], body)
         if exclusive is not None:
-            return exclusive, [one, *((-c, cube) for c, cube in exclusive)]
+            return exclusive, [ONE, *((-c, cube) for c, cube in exclusive)]
         product = Product(self.ranges[name], tuple(self.expand(Not(body))))
-        return [one, (-1, Cube((), (product,)))], [(1, Cube((), (product,)))]
+        return [ONE, (-1, Cube((), (product,)))], [(1, Cube((), (product,)))]
 
     def _exclusive(self, over: Range, body: Formula) -> list[Signed] | None:
         """Return the sum over a variable's values, if a functional argument makes the body true for at most one."""

@@ -158,7 +158,7 @@ class Resolver:
                        for coefficient, work in self._treat(_Work(slots, replace(equated, factors=others)), pairs, own))
 
     def _pairs(self, slots: tuple[tuple[int, Literal], ...], own: int) -> tuple[Pair, ...]:
-        """The literals to check for meetings: of one predicate, and with the same constants where all have constants."""
+        """The literals to check for meetings: of one predicate, with the same constants where all have constants."""
         groups: dict[object, list[int]] = {}
         for slot, literal in slots:
             groups.setdefault(literal.predicate, []).append(slot)

@@ -21,6 +21,9 @@ from .theory import Theory
 from .tokens import Include, Statement
 
 GRAMMARS = ("auto", "standard", "prac")
+# files that includes may read, and how deep they may be inside each other
+MAX_INCLUDES = 1000
+MAX_INCLUDE_DEPTH = 50
 
 
 @checked
@@ -72,9 +75,11 @@ def _statements(path: str | Path, grammar: str) -> list[Statement | Include]:
     return _expand(read_source(path), path.parent, grammar, (path.resolve(),))
 
 
-def _expand(source: Source, folder: Path, grammar: str, open_files: tuple[Path, ...]) -> list[Statement | Include]:
-    """The statements of a text with every include replaced by the file's own statements."""
+def _expand(source: Source, folder: Path, grammar: str, open_files: tuple[Path, ...],
+            read: list[Path] | None = None) -> list[Statement | Include]:
+    """The statements of a text with every include replaced by the file's own statements; `read` are all its files."""
     statements: list[Statement | Include] = []
+    read = [] if read is None else read
     for statement in read_statements(source, grammar):
         if not isinstance(statement, Include):
             statements.append(statement)
@@ -88,7 +93,11 @@ def _expand(source: Source, folder: Path, grammar: str, open_files: tuple[Path, 
         if resolved in open_files:
             chain = " -> ".join(p.name for p in (*open_files[open_files.index(resolved) :], resolved))
             raise RuleError(f"the file includes itself: {chain}", statement.span)
-        statements += _expand(included, path.parent, grammar, (*open_files, resolved))
+        read.append(resolved)
+        if len(open_files) >= MAX_INCLUDE_DEPTH or len(read) > MAX_INCLUDES:
+            raise RuleError(f"includes read more than {MAX_INCLUDES:,} files, or are nested more than "
+                            f"{MAX_INCLUDE_DEPTH} deep", statement.span, "include each file once, or join the files")
+        statements += _expand(included, path.parent, grammar, (*open_files, resolved), read)
     return statements
 
 

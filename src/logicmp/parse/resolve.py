@@ -292,8 +292,9 @@ class _Checker:
                 f"{predicate.name} is {'not ' if predicate.labels is None else ''}multi-class", raw.span,
                 f"it is declared as {predicate}" if predicate.labels is None
                 else f"name the labels: {predicate.name}(...) in {{{predicate.labels[0]}}}")
+        known = set(predicate.labels or ())
         for label in raw.labels or ():
-            if label not in (predicate.labels or ()):
+            if label not in known:
                 raise RuleError(f"{label!r} is not a label of {predicate.name}", raw.span,
                                 closest(label, predicate.labels or (), "label"))
         if raw.labels == ():
@@ -368,8 +369,9 @@ class _Checker:
         raw = _plain(raw)
         if isinstance(raw, Atom):
             predicate = self.predicates[raw.predicate]
+            chosen = set(raw.labels or ())
             labels = None if raw.labels is None else tuple(
-                label for label in predicate.labels or () if label in raw.labels)
+                label for label in predicate.labels or () if label in chosen)
             return Atom(raw.predicate, tuple([self._term(arg, argument.type) for arg, argument
                                               in zip(raw.args, predicate.arguments, strict=True)]), labels, raw.span)
         if isinstance(raw, Starred):

@@ -68,7 +68,8 @@ ANNOTATION = rf'(?:\[\+?Label\+?\][ \t]*"[^"\n]*"\s*(?:@[ \t]*(?={WEIGHT}))?|@[ 
 QUESTIONED = r"\?[^\W\d][\w']*"
 STRING = r'"(?:[^"\\\n]|\\.)*"'
 
-_STRING_OR_COMMENT = r'"(?:[^"\\\n]|\\[^\n])*"|//[^\n]*|/\*(?:.*?\*/|(?P<unclosed>.*))'
+# a string that is never closed ends with its line, or each of its quotes would be tried as the start of another
+_STRING_OR_COMMENT = r'"(?:[^"\\\n]|\\[^\n])*(?:"|(?P<open>))|//[^\n]*|/\*(?:.*?\*/|(?P<unclosed>.*))'
 _OUTSIDE = re.compile(_STRING_OR_COMMENT, re.DOTALL)
 # brackets closed on their line with nothing of interest in them are skipped at once
 _JOINED = re.compile(rf'{_STRING_OR_COMMENT}|(?:\([^\n"/()\[\]]*\)[^\n"/()\[\]]*)+|[()\[\]\n]', re.DOTALL)
@@ -180,7 +181,7 @@ def check_readable(source: Source) -> None:
 
 def _outside(text: str) -> str:
     """The same text, character for character, with spaces for strings and comments."""
-    return _OUTSIDE.sub(lambda found: found[0] if found["unclosed"] is not None else " " * len(found[0]), text)
+    return _OUTSIDE.sub(lambda found: found[0] if found.lastgroup else " " * len(found[0]), text)
 
 
 def join_lines(text: str) -> str:
@@ -250,6 +251,11 @@ _BINARY: dict[type, Callable[[Any, Any], float]] = {
 # a number that `float` reads as arithmetic would: no leading zeros, no overflow
 _PLAIN_WEIGHT = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,15})(?:\.[0-9]*)?")
 
+_REASONS: dict[type[Exception], str] = {
+    SyntaxError: "it is not arithmetic", TypeError: "it is not arithmetic", OverflowError: "math range error",
+    ZeroDivisionError: "float division by zero", ValueError: "math domain error",
+}
+
 
 def evaluate_weight(text: str, span: Span) -> float:
     """The value of a weight: a number or, as pracmln writes it, arithmetic with `log`, `logx`, `exp`, `sqrt`, `pi`.
@@ -264,7 +270,8 @@ def evaluate_weight(text: str, span: Span) -> float:
     try:
         value = float(_value(ast.parse(text, mode="eval").body))
     except (SyntaxError, ValueError, ArithmeticError, TypeError, RecursionError, MemoryError) as cause:
-        reason = "it is not arithmetic" if isinstance(cause, (SyntaxError, TypeError)) else str(cause)
+        # words of our own, because Python's differ between its versions
+        reason = next((words for kind, words in _REASONS.items() if isinstance(cause, kind)), str(cause))
         raise RuleError(f"the weight {text!r} has no value: {reason}", span,
                         "write a number, or arithmetic without spaces such as log(0.9/0.1)") from None
     if not math.isfinite(value):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from networks import network_of, random_network, score, worlds
 
-from logicmp import LogicMPError
+from logicmp import LogicMPError, infer
 from logicmp.inference.moves.arrays import build_arrays
 from logicmp.inference.search.ilp import solve_ilp
 
@@ -57,3 +57,9 @@ def test_an_error_of_the_solver_is_raised(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("scipy.optimize.milp", failing)
     with pytest.raises(MemoryError, match="too large"):
         solve_ilp(build_arrays(network_of("p = {A}\nS(p)\n1 S(x)"), unary_features=True), None)
+
+
+def test_a_variable_in_no_rule_may_have_more_values_than_those_in_rules() -> None:
+    found = infer("p = {A}\nQ(p) in {L, M, N}\nS(p)\n1 S(x)", "", "Q, S", "map", solver="ilp")
+    assert found["S(A)"] == 1
+    assert sum(found[f"Q(A) = {label}"] for label in "LMN") == 1

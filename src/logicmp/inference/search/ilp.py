@@ -77,7 +77,8 @@ def solve_ilp(arrays: GroundArrays, seconds: float | None) -> tuple[np.ndarray |
     if found.x is None:
         return None, False
     p = found.x[:n_values]
-    padded = np.full((n_variables, g.member.shape[1]), -1.0)
+    # `member` has columns only for the variables that are in a feature
+    padded = np.full((n_variables, int(np.diff(g.starts).max())), -1.0)
     which = np.repeat(np.arange(n_variables), np.diff(g.starts))
     padded[which, np.arange(n_values) - g.starts[which]] = p
     return padded.argmax(1).astype(np.int32), found.status == 0
