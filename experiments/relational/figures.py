@@ -144,11 +144,11 @@ def _equal_shares(results: Sequence[Result]) -> list[float]:
 
 
 def draw_minutes(results: Sequence[Result]) -> Figure:
-    """A panel for each data set: learning curves, and a marker for each method without a curve."""
+    """A panel for each data set: learning curves, and a marker for each method without a curve; no variants."""
     figure, panels = _panels(len(DATASETS), 13, 4.8)
     handles = {}
     for panel, dataset in zip(panels, DATASETS, strict=True):
-        here = [r for r in results if r.dataset == dataset]
+        here = [r for r in results if r.dataset == dataset and not r.variant]
         panel.set_title(TITLES[dataset])
         if not here:
             _write(panel, "no results stored")

@@ -87,7 +87,8 @@ def test_what_has_no_number_is_said_and_not_drawn() -> None:
 
 
 def test_a_data_set_without_results_says_so() -> None:
-    axes = figures.draw_minutes([result("uw_cse/ai", "logicmp", 0.3, 1)]).axes
+    other = replace(result("cora/S1", "logicmp", 0.3, 1), variant="schedule=cold")
+    axes = figures.draw_minutes([result("uw_cse/ai", "logicmp", 0.3, 1), other]).axes
     assert [[text.get_text() for text in panel.texts] for panel in axes] == [["no results stored"], [],
                                                                              ["no results stored"]]
 
