@@ -130,7 +130,7 @@ def test_evidence_of_false_atoms_only_changes_nothing() -> None:
 
 
 def test_gradients_of_candidates() -> None:
-    layer = LogicMP("0.5 C(a,b) ^ C(b,c) => C(a,c)", iterations=2, dtype=torch.float64)
+    layer = LogicMP("0.5 C(a,b) ^ C(b,c) => C(a,c)", iterations=2, dtype=torch.float64, schedule="paper")
     indices = random_links(5, 5)
     values = torch.randn(indices.shape[1], dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda v: layer(coo(indices, v, 5)).values(), values)
@@ -140,7 +140,7 @@ def test_gradients_of_gradients() -> None:
     # of a dense tensor: torch's own sparse tensors give wrong second derivatives
     layer = LogicMP("F(p, p)\nG(p, p)\nS(p)\n0.5 F(x,y) ^ S(x) => S(y)\n"
                     "0.3 F(a,b) ^ F(b,c) ^ G(a,c) ^ S(a) ^ S(b) => S(c)",
-                    iterations=2, dtype=torch.float64)
+                    iterations=2, dtype=torch.float64, schedule="paper")
     evidence = {"F": random_links(5, 5), "G": random_links(6, 5)}
     unary = torch.randn(5, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradgradcheck(lambda x: layer({"S": x}, evidence)["S"], unary)

@@ -54,9 +54,9 @@ def test_the_answers_are_those_of_the_rule(method: str) -> None:
         theory = parse_theory(text)
         world = build_world(parse_facts(facts, theory), ["M", "P"])
         # the oracle keeps the rule
-        evidence = {name: to_tensors({name: values.astype(float)})[name] for name, values in world.values.items()}
+        evidence = {name: to_tensors({name: values.astype(float)}, {})[name] for name, values in world.values.items()}
         evidence = {name: tensor.where(tensor >= 0, float("nan")) for name, tensor in evidence.items()}
-        want = exact_marginals(theory, to_tensors(world.unary), evidence)
+        want = exact_marginals(theory, to_tensors(world.unary, {}), evidence)
         for atom, p in zip(found, found.probabilities.tolist(), strict=True):
             name, args = atom.rstrip(")").split("(")
             place = tuple(theory.index(t, c) for t, c in

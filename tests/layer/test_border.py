@@ -69,9 +69,10 @@ CALLS: dict[str, tuple[str, dict[str, Any], str]] = {
     "a number in place of a name": (
         SMOKERS, {"unary": {1: torch.zeros(3, 3)}},
         "unary names 1, which is not a predicate of the theory\nhint: declared predicates: Friends, Smokes"),
-    "a sparse tensor": (
+    "a sparse tensor without entries": (
         TRANSITIVITY, {"unary": torch.zeros(3, 3).to_sparse()},
-        "unary['C'] is a sparse tensor (torch.sparse_coo); expected a dense one\nhint: call .to_dense() on it"),
+        "unary['C'] is a sparse tensor without entries: none of its atoms can be true\n"
+        "hint: give the atoms that can be true as entries, or call .to_dense() on it"),
     "a nested tensor": (
         TRANSITIVITY, {"unary": torch.nested.nested_tensor([torch.zeros(3, 3), torch.zeros(2, 3)],
                                                              layout=torch.jagged)},

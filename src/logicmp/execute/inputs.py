@@ -31,7 +31,8 @@ Logits = Tensor | Mapping[str, Tensor]
 # by predicate; by type, or one tensor for the only type
 Evidence = Mapping[str, Tensor]
 Mask = Tensor | Mapping[str, Tensor]
-# the dtypes in which the layer computes
+# layouts of sparse tensors, and the dtypes in which the layer computes
+SPARSE = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 
@@ -361,13 +362,13 @@ def has_sparse(theory: Theory, unary: object, evidence: object) -> bool:
     """Whether a call of the layer has a sparse tensor or a list of index columns."""
     given = list(unary.values()) if isinstance(unary, Mapping) else [unary]
     columns = evidence.items() if isinstance(evidence, Mapping) else ()
-    return (any(isinstance(x, Tensor) and x.layout != torch.strided for x in given)
+    return (any(isinstance(x, Tensor) and x.layout in SPARSE for x in given)
             or any(isinstance(x, Tensor) and is_sparse(theory, name, x) for name, x in columns))
 
 
 def is_sparse(theory: Theory, name: str, tensor: Tensor) -> bool:
     """Whether evidence is a sparse tensor or a list of index columns."""
-    return tensor.layout != torch.strided or _is_columns(theory, name, tensor)
+    return tensor.layout in SPARSE or _is_columns(theory, name, tensor)
 
 
 def _is_columns(theory: Theory, name: str, tensor: Tensor) -> bool:

@@ -216,6 +216,9 @@ def _run(theory: Theory, sizes: Mapping[str, int], dense: Tensors, dense_evidenc
         if name in rows:
             values = rows[name].values
             assert values is not None
+            if not len(values):
+                raise LogicMPError(f"unary[{name!r}] is a sparse tensor without entries: none of its atoms can be true",
+                                   "give the atoms that can be true as entries, or call .to_dense() on it")
             at = plan.unary_places[name]
             unary[name] = values.new_zeros(shape).index_add(0, at, values)
             if theory.predicate[name].symmetric:

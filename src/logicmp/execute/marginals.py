@@ -109,9 +109,7 @@ def from_their_mean(inputs: Inputs, predicate: Predicate, tensor: Tensor, over_a
     Args:
         over_atoms: also subtract the mean over all variables of an item, label by label if there are labels.
     """
-    counted: Tensor | None = None
-    if predicate.name in inputs.evidence or any(t in inputs.masks for t in predicate.types):
-        counted = is_latent(inputs, predicate, tensor).to(tensor.dtype)
+    counted = _counted(inputs, predicate, tensor)
     if predicate.is_categorical:
         tensor = _minus_mean(tensor, counted, value_dims(predicate))
     if over_atoms:
@@ -129,10 +127,17 @@ def _minus_mean(tensor: Tensor, counted: Tensor | None, dims: tuple[int, ...]) -
 
 
 def n_latent(inputs: Inputs, predicate: Predicate, like: Tensor) -> Tensor:
-    """The number of latent atoms of a predicate in each item, [batch]."""
-    if predicate.name in inputs.evidence or any(t in inputs.masks for t in predicate.types):
-        return per_item(is_latent(inputs, predicate, like).to(like.dtype))
-    return like.new_full((like.shape[0],), math.prod(like.shape[1:]))
+    """The number of latent atoms of a predicate in each item, [batch]; a symmetric pair counts once."""
+    counted = _counted(inputs, predicate, like)
+    return like.new_full((like.shape[0],), math.prod(like.shape[1:])) if counted is None else per_item(counted)
+
+
+def _counted(inputs: Inputs, predicate: Predicate, like: Tensor) -> Tensor | None:
+    """1 for each latent atom of a predicate, of a symmetric pair for the first order only; None if all are latent."""
+    if predicate.symmetric or predicate.name in inputs.evidence or any(t in inputs.masks for t in predicate.types):
+        counted = is_latent(inputs, predicate, like).to(like.dtype)
+        return counted.triu() if predicate.symmetric else counted
+    return None
 
 
 def n_values(predicate: Predicate, like: Tensor) -> int:
