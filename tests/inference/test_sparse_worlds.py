@@ -38,7 +38,8 @@ def facts(seed: int) -> str:
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("options", [{"correction": "none"}, {"schedule": "adaptive"}, {"schedule": "cold"}, {"restarts": 2}])
+@pytest.mark.parametrize("options", [{"correction": "none"}, {"schedule": "adaptive"}, {"schedule": "cold"},
+                                     {"restarts": 2}])
 def test_closed_predicates_as_lists(seed: int, options: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
     want = infer(RULES, facts(seed), "Smokes,Cancer,Knows,Friends(P0,x)", "mean-field", world="open",
                  closed=["Friends"], **options)
