@@ -126,8 +126,8 @@ FROM_FILES = "hint: load_theory(path) reads rules from a file, parse_theory(text
 def test_the_error_names_argument_value_and_what_is_expected() -> None:
     facts = parse_facts("P(A)", parse_theory(TEXT))
     assert message(infer, TEXT, {"P": ["A"]}) == (
-        "evidence is a dict; expected an Evidence, text or None\n"
-        "hint: load_facts(path, theory) reads facts from a file, parse_facts(text, theory) from text")
+        "P: expected a table, got a list\nhint: pass a DataFrame, a dict of columns, or a 2-d array")
+    assert message(infer, TEXT, 3).startswith("evidence is 3; expected an Evidence, text,")
     assert message(infer, Path("rules.mln")) == f"theory is a PosixPath; expected a Theory or text\n{FROM_FILES}"
     assert message(infer, TEXT, "P(A)", closed="P") == (
         "closed is 'P'; expected a list of texts\nhint: put it in a list: ['P']")

@@ -43,6 +43,8 @@ from logicmp.learning.checkpoint import load_checkpoint
 # everything is imported before the hook is set
 Path("warm").write_text("log(2) P(A)")
 load_theory("warm")
+Path("warm_facts").write_text('P("A B")\\nP(C)')
+load_facts("warm_facts", parse_theory("P(t)"))
 LogicMP("1 P(x) v Q(x)").save("layer")
 LogicMP.load("layer")
 events = []

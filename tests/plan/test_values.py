@@ -78,7 +78,7 @@ def test_a_common_weight_stays_outside_of_a_sum() -> None:
 ], ids=["apart", "chain", "star"])
 def test_a_rule_may_have_more_variables_than_the_alphabet_has_letters(rule: str) -> None:
     theory = parse_theory(f"1 {rule}")
-    layer = LogicMP(theory, sizes={"thing": 1}, iterations=1)
+    layer = LogicMP(theory, sizes={"thing": 1}, iterations=1, schedule="paper")
     logits = {p.name: torch.zeros([1] * len(p.types), dtype=torch.float64) for p in theory.predicates}
     # one grounding of 60 atoms: the message to each atom is the probability that all others are false
     assert all(abs(found.item() - 0.5**59) < 1e-30 for found in layer(logits).values())

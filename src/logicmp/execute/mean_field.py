@@ -379,7 +379,7 @@ class Run:
             if isinstance(temperature, Tensor):
                 t = _per_item(temperature, x)
                 # the gradient passes with the factor 1 instead of 1 / t, which would grow with every iteration
-                x = (torch.lerp(x.detach(), x, t) if x.requires_grad else x) / t
+                x = (torch.lerp(x.detach(), x, t) if torch.is_grad_enabled() else x) / t
             elif temperature != 1:
                 x = x / temperature
             found[name] = marginals(self.inputs, self.theory.predicate[name], x)
