@@ -265,7 +265,7 @@ def build_exact_report(run: Run, logits: Mapping[str, Tensor], violations: Seque
         method: which components are exact, as text.
     """
     before = run.counts(run.marginals(run.base)).sum(0)
-    rules = tuple(RuleReport(str(rule), float(b), after, None, 0.0, 0.0)
+    rules = tuple(RuleReport(str(rule), float(b), max(after, 0.0), None, 0.0, 0.0)
                   for rule, b, after in zip(run.theory.rules, before, violations, strict=True))
     return Report(rules, "exact", 0.0, _moved(run, logits), tuple(run.collapsed(logits)), (), method)
 
