@@ -75,12 +75,7 @@ def best_world(theory: Theory, unary: Tensors | None = None, evidence: Tensors |
     logits = {variable: tensor.detach().numpy() for variable, tensor in read_logits(theory, ground, unary).items()}
     numbers = [tensor.detach() for tensor in read_weights(theory, ground.sizes, weights, math.inf)]
     decided, components = _components(ground)
-    best = 0.0
-    for grounding in decided:
-        is_hard, is_true = theory.rules[grounding.rule].is_hard, truth(grounding.formula)
-        if is_hard and not is_true:
-            raise LogicMPError(f"the evidence violates the hard rule {str(theory.rules[grounding.rule])!r}")
-        best += float(weight_of(numbers, grounding)) if is_true and not is_hard else 0.0
+    best = _score_of_decided(theory, decided, numbers)
     values = {v: ground.possible[v][0] for v in ground.observed}
     for variables, found in components:
         highest = -math.inf
@@ -114,6 +109,17 @@ def count_models(theory: Theory, sizes: Mapping[str, int] | None = None, max_wor
     return count
 
 
+def _score_of_decided(theory: Theory, decided: Sequence[Grounding], weights: Sequence[Tensor]) -> float:
+    """The weights of the true groundings that evidence decides; raises if it violates a hard rule."""
+    score = 0.0
+    for grounding in decided:
+        if truth(grounding.formula):
+            score += 0.0 if theory.rules[grounding.rule].is_hard else float(weight_of(weights, grounding))
+        elif theory.rules[grounding.rule].is_hard:
+            raise LogicMPError(f"the evidence violates the hard rule {str(theory.rules[grounding.rule])!r}")
+    return score
+
+
 def _enumerate(theory: Theory, unary: Tensors | None, evidence: Tensors | None, sizes: Mapping[str, int] | None,
                semantics: str, weights: Weights | None, max_worlds: int) -> tuple[float, dict[str, Tensor]]:
     ground = ground_theory(theory, evidence, sizes, semantics)
@@ -121,12 +127,7 @@ def _enumerate(theory: Theory, unary: Tensors | None, evidence: Tensors | None, 
     # worlds that violate a hard rule are left out, so its weight is not used
     numbers = [tensor.detach() for tensor in read_weights(theory, ground.sizes, weights, math.inf)]
     decided, components = _components(ground)
-    log_z = 0.0
-    for grounding in decided:
-        if truth(grounding.formula):
-            log_z += 0.0 if theory.rules[grounding.rule].is_hard else float(weight_of(numbers, grounding))
-        elif theory.rules[grounding.rule].is_hard:
-            raise LogicMPError(f"the evidence violates the hard rule {str(theory.rules[grounding.rule])!r}")
+    log_z = _score_of_decided(theory, decided, numbers)
     marginals: dict[GroundVariable, np.ndarray[Any, Any]] = {
         v: np.eye(ground.variables[v])[ground.possible[v][0]] for v in ground.observed}
     for variables, found in components:
