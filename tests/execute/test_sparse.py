@@ -14,7 +14,7 @@ from torch import Tensor
 
 from logicmp import CostError, Theory, parse_theory
 from logicmp.execute import rows as rows_module
-from logicmp.execute.dense import build_executor
+from logicmp.execute.dense import DenseExecutor, build_executor
 from logicmp.execute.sparse import SparseExecutor, build_sparse_executor
 from logicmp.execute.state import Call
 from logicmp.facts.supports import Support, make_support
@@ -40,16 +40,16 @@ class Case:
         return [name for name in self.q if name not in self.observed]
 
     def rows(self, name: str, x: Tensor) -> Tensor:
-        """The values of a sparse predicate, [1, rows], from its tensor [1, n, ...]."""
+        """The values of a sparse predicate, [batch, rows], from its tensor [batch, n, ...]."""
         if name not in self.supports:
             return x
         support, predicate = self.supports[name], self.theory.predicate[name]
-        value = x[0][tuple(torch.from_numpy(c.astype(np.int64)) for c in support.columns)]
+        value = x[:, *(torch.from_numpy(c.astype(np.int64)) for c in support.columns)]
         if support.places is not None:
-            value = value[torch.from_numpy(np.unique(support.places, return_index=True)[1])]
+            value = value[:, torch.from_numpy(np.unique(support.places, return_index=True)[1])]
         if predicate.functional:
-            value = value.reshape(-1, *(self.sizes[predicate.types[k]] for k in predicate.functional))
-        return value.unsqueeze(0)
+            value = value.reshape(len(x), -1, *(self.sizes[predicate.types[k]] for k in predicate.functional))
+        return value
 
 
 def random_case(seed: int) -> Case | None:
@@ -88,18 +88,25 @@ def support_of(p: Predicate, mask: Tensor, sizes: Mapping[str, int]) -> Support:
     return make_support(p, [c for k, c in enumerate(found) if k not in p.functional], sizes)
 
 
-def check(case: Case, sparse: SparseExecutor) -> None:
-    """Compare counts, messages, and their gradients by marginals and weights."""
+def check(case: Case, sparse: SparseExecutor, n_items: int = 1) -> None:
+    """Compare counts, messages, and their gradients by marginals and weights; observed predicates are shared."""
     dense = build_executor(case.theory, case.sizes, case.observed, case.semantics)
-    weights = [w.requires_grad_() for w in weights_of(case.theory, case.sizes)]
-    like = next(iter(case.q.values()))
-    q_dense = {name: case.q[name].clone().requires_grad_() for name in case.latent}
-    q_rows = {name: case.rows(name, case.q[name]).clone().requires_grad_() for name in case.latent}
+    weights = weights_of(case.theory, case.sizes)
+    if n_items > 1:
+        # every item has its own weights
+        factors = torch.linspace(1, 2, n_items, dtype=torch.float64)
+        weights = [w * factors.reshape(-1, *[1] * (w.dim() - 1)) if w.dim() else w * factors for w in weights]
+    weights = [w.detach().requires_grad_() for w in weights]
+    q = {name: torch.cat([case.q[name] ** (1 + k) for k in range(n_items)]) for name in case.latent}
+    like = next(iter(q.values()), torch.zeros(n_items, dtype=torch.float64))
+    q_dense = {name: x.clone().requires_grad_() for name, x in q.items()}
+    q_rows = {name: case.rows(name, x).clone().requires_grad_() for name, x in q.items()}
     known = {name: case.q[name] for name in case.observed}
     known_rows = {name: x for name, x in known.items() if name not in case.supports}
     totals: list[Tensor] = []
     found: list[dict[str, Tensor]] = []
     for executor, q, observed in ((dense, q_dense, known), (sparse, q_rows, known_rows)):
+        assert isinstance(executor, DenseExecutor | SparseExecutor)
         call = Call(weights, case.sizes, like, observed=observed)
         messages = executor.messages(q, call, executor.constants(call))
         found.append({name: case.rows(name, x) if executor is dense else x for name, x in messages.items()})
@@ -144,7 +151,7 @@ def test_random_theories_equal_the_dense_ones(first: int) -> None:
         except CostError:
             # quantifiers over all constants are rejected
             continue
-        check(case, sparse)
+        check(case, sparse, 1 + seed % 3)
         n_checked += 1
     assert n_checked >= 5
 
@@ -154,6 +161,7 @@ def test_without_compiled_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows_module, "CHUNK", 5)
     case = case_of("0.7 C(a,b) ^ C(b,c) => C(a,c)\n0.3 S(a) ^ C(a,b) ^ C(b,a) => S(b)", {"C": 0.4})
     check(case, sparse_of(case))
+    check(case, sparse_of(case), 2)
 
 
 def case_of(text: str, shares: Mapping[str, float], n: int = 6, observed: tuple[str, ...] = (),
@@ -205,7 +213,9 @@ RULES = {
 def test_rules_equal_the_dense_ones(name: str, semantics: str) -> None:
     text, shares, observed = RULES[name]
     case = case_of(text, shares, observed=observed, semantics=semantics)
-    check(case, sparse_of(case))
+    sparse = sparse_of(case)
+    check(case, sparse)
+    check(case, sparse, 3)
 
 
 def test_single_precision_sums_in_double() -> None:
