@@ -63,6 +63,22 @@ def test_an_edge_index_equals_a_matrix(schedule: str, reduce: str) -> None:
     assert str(layer.report(unary, {"Link": links})) == str(layer.report(unary, {"Link": matrix}))
 
 
+@pytest.mark.parametrize("batch", [(3,), (2, 2)])
+@pytest.mark.parametrize("schedule", ["paper", "adaptive"])
+def test_all_items_of_a_batch_share_an_edge_index(schedule: str, batch: tuple[int, ...]) -> None:
+    layer = LogicMP(GRAPH, dtype=torch.float64, schedule=schedule)
+    links = random_links()
+    unary = torch.randn(*batch, N, 3, dtype=torch.float64, requires_grad=True)
+    found = []
+    for form in (links, dense_links(links)):
+        out = layer({"label": unary}, {"Link": form})["label"]
+        loss = (out * torch.linspace(-1, 1, out.numel(), dtype=out.dtype).reshape(out.shape)).sum()
+        found.append([out, layer.violations({"label": unary}, {"Link": form}), layer.elbo(unary, unary, {"Link": form}),
+                      *torch.autograd.grad(loss, [unary, *layer.parameters()])])
+    for one, other in zip(*found, strict=True):
+        close(one, other)
+
+
 def test_candidates_equal_evidence_that_all_others_are_false() -> None:
     layer = LogicMP(PAIRS, dtype=torch.float64)
     indices = random_links(1)
@@ -190,8 +206,8 @@ def test_a_first_call_in_inference_mode_does_no_harm() -> None:
      "evidence['Link'] names entity 3 of node in column 1, but there are 3"),
     ({"label": torch.zeros(2, 3)}, {"Link": torch.tensor([[0, 1], [1, 0]])}, None,
      "evidence['Link'] is an int64 tensor of shape [2, 2], which can be a matrix of zeros and ones or a list"),
-    ({"label": torch.zeros(2, 3, 3)}, {"Link": torch.tensor([[0, 1], [2, 1]])}, None,
-     "the tensors have batch dimensions [2], but sparse tensors have none"),
+    ({"label": torch.zeros(2, 3, 3), "Link": coo(torch.tensor([[0], [1]]), torch.ones(1), 3)}, None, None,
+     "the tensors have batch dimensions [2], but sparse tensors in unary have none"),
     ({"label": torch.zeros(3, 3)}, {"Link": torch.tensor([[0], [2]])}, torch.ones(3),
      "mask cannot be used with sparse tensors"),
     ({"label": torch.zeros(3, 3)}, {"Lnk": torch.tensor([[0], [2]]), "Link": torch.tensor([[0], [2]])}, None,

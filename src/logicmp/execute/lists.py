@@ -8,14 +8,14 @@ Room: plan -> **execute** -> layer, inference.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import LogicMPError, closest
+from ..errors import CostError, LogicMPError, closest
 from ..facts.supports import Support, flat_theory, make_support, rows_type
 from ..parse.theory import Predicate, Theory
 from .inputs import Inputs, is_sparse, only_predicate, read_inputs
@@ -50,10 +50,6 @@ def _flat_inputs(theory: Theory, sizes: Mapping[str, int], supports: Mapping[str
                  unary: Tensors, evidence: Tensors) -> Inputs:
     flat = flat_theory(theory, supports, true)
     inputs = read_inputs(flat, unary, {name: x for name, x in evidence.items() if name not in true}, None)
-    if inputs.like.shape[0] != 1:
-        raise LogicMPError(f"the tensors have batch dimensions {list(inputs.batch)}, but sparse tensors have none",
-                           "make one graph of all items: add to the entity numbers of each item the number of entities "
-                           "before it, as torch_geometric's Batch does")
     return replace(inputs, sizes={**sizes, **inputs.sizes})
 
 
@@ -95,11 +91,13 @@ class SparseRun(Run):
                                        check_invariants=False)
 
 
-# plans of earlier calls: what they were made for, their indices with the version of each, and the plan
-Kept = list[tuple[object, list[tuple[Tensor, int]], _Plan]]
+# plans of earlier calls: what they were made for, their indices with the version of each, and the plan, or why not
+Kept = list[tuple[object, list[tuple[Tensor, int]], _Plan | CostError]]
+# raises a CostError for a plan that shall not run
+Judge = Callable[[SparseExecutor], None]
 
 
-def _find(kept: Kept, key: object, indices: Sequence[Tensor]) -> _Plan | None:
+def _find(kept: Kept, key: object, indices: Sequence[Tensor]) -> _Plan | CostError | None:
     for known, tensors, plan in reversed(kept):
         if known == key and all(_is_same(x, old, version) for x, (old, version) in zip(indices, tensors, strict=True)):
             return plan
@@ -110,12 +108,14 @@ def _is_same(new: Tensor, old: Tensor, version: int) -> bool:
     if old._version != version:
         # the tensor was changed in place after the plan was made
         return False
-    return new is old or (new.shape == old.shape and new.device == old.device and torch.equal(new, old))
+    if new is old or (new.data_ptr() == old.data_ptr() and new.shape == old.shape and new.stride() == old.stride()):
+        return True
+    return new.shape == old.shape and new.device == old.device and torch.equal(new, old)
 
 
 def make_sparse_run(theory: Theory, unary: Tensor | Tensors, evidence: Tensors | None, mask: object,
                     known: Mapping[str, int], weights: Sequence[Tensor], semantics: str, reduce: str,
-                    plans: Kept) -> SparseRun:
+                    plans: Kept, judge: Judge | None = None) -> SparseRun:
     """A run of the layer on sparse and dense tensors.
 
     Args:
@@ -126,6 +126,7 @@ def make_sparse_run(theory: Theory, unary: Tensor | Tensors, evidence: Tensors |
         known: sizes of types that are given, as options of the layer.
         weights, semantics, reduce: of the layer.
         plans: plans of earlier calls; the one of this call is added.
+        judge: called with a new plan; it can raise a CostError, which is kept in its place.
     """
     if mask is not None:
         raise LogicMPError("mask cannot be used with sparse tensors",
@@ -157,14 +158,21 @@ def make_sparse_run(theory: Theory, unary: Tensor | Tensors, evidence: Tensors |
     # rows that are not false: a change of their values changes the plan
     is_true = {name: _all_true(part) for name, part in facts.items() if name not in rows}
     whole = tuple(name for name, x in dense_evidence.items() if x.dtype == torch.bool)
-    key = (tuple(sizes.items()), tuple(rows), tuple(facts), tuple(is_true.items()), whole, device)
+    key = (tuple(sizes.items()), tuple(rows), tuple(facts), tuple(is_true.items()), whole, device, judge is None)
     indices = [part.indices for part in (*rows.values(), *facts.values())]
     plan = _find(plans, key, indices)
     if plan is None:
         # a first call in inference mode must leave nothing that training cannot use
         with torch.inference_mode(False):
-            plan = _plan(theory, sizes, rows, facts, is_true, whole, semantics, device)
+            try:
+                plan = _plan(theory, sizes, rows, facts, is_true, whole, semantics, device)
+                if judge is not None:
+                    judge(plan.executor)
+            except CostError as error:
+                plan = error
         plans[:] = [*plans[1 - MAX_KEPT :], (key, [(x, x._version) for x in indices], plan)]
+    if isinstance(plan, CostError):
+        raise plan
     return _run(theory, sizes, dense, dense_evidence, rows, facts, is_true, weights, reduce, plan)
 
 
@@ -236,6 +244,10 @@ def _run(theory: Theory, sizes: Mapping[str, int], dense: Tensors, dense_evidenc
     # the tensors that were given come first
     order = [*[name for name in rows if name in unary], *[name for name in unary if name not in rows]]
     inputs = _flat_inputs(theory, sizes, plan.supports, true, {name: unary[name] for name in order}, evidence)
+    if inputs.batch and rows:
+        raise LogicMPError(f"the tensors have batch dimensions {list(inputs.batch)}, but sparse tensors in unary have "
+                           "none", "make one graph of all items: add to the entity numbers of each item the number of "
+                           "entities before it, as torch_geometric's Batch does")
     run = SparseRun(plan.executor, inputs, weights, reduce)
     run.indices = {name: part.indices for name, part in rows.items()}
     run.places = dict(plan.unary_places)

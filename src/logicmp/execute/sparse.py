@@ -30,6 +30,8 @@ from .state import Call, Values
 
 # a value of the rows, beside the values of the dense plan
 _ROW = "row"
+# of each sparse matrix, what depends on weights only
+_MIX, _ONES = "mix of rows", "ones of rows"
 
 
 def build_sparse_executor(theory: Theory, sizes: Mapping[str, int], supports: Mapping[str, Support],
@@ -72,29 +74,30 @@ class _Batch:
         self.ones = torch.tensor(signed, dtype=torch.float64, device=device) * is_one_minus
         self.products = torch.tensor(signed, dtype=torch.float64, device=device) * (1 - 2 * is_one_minus.double())
 
-    def derivatives(self, values: Mapping[int, Tensor], weights: Tensor) -> dict[int, Tensor]:
-        """The derivative by each value on this side.
+    def mix(self, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """C, [vectors v, vectors u, items or 1], and (M 1) c, [places, items or 1, vectors u]: once per call.
 
         Args:
             weights: of all rules, [items or 1, rules].
         """
-        seeds, n_items = weights[:, self.rules], len(weights)
-        mix = weights.new_zeros(len(self.other) * len(self.own), n_items).index_add(
-            0, self.rows * len(self.own) + self.columns, (self.products * seeds).mT)
-        sums = weights.new_zeros(len(self.own), n_items).index_add(0, self.columns, (self.ones * seeds).mT)
+        seeds, n_items, n_own = weights[:, self.rules], len(weights), len(self.own)
+        mix = weights.new_zeros(len(self.other) * n_own, n_items).index_add(
+            0, self.rows * n_own + self.columns, (self.products * seeds).mT)
+        sums = weights.new_zeros(n_own, n_items).index_add(0, self.columns, (self.ones * seeds).mT)
+        return mix.reshape(len(self.other), n_own, n_items), self.matrix.sums[self.side].unsqueeze(-1) * sums.mT
+
+    def derivatives(self, values: Mapping[int, Tensor], mix: Tensor, ones: Tensor) -> dict[int, Tensor]:
+        """The derivative by each value on this side; `mix` and `ones` are those of `self.mix`."""
         read = [values[v] for v in self.other]
         if len(read) == len(self.own) == 1:
             # one vector: no matrices of one column
-            product = self.matrix.product(self.side, read[0])
-            return {self.own[0]: product * mix[0] + self.matrix.sums[self.side] * sums[0]}
+            return {self.own[0]: torch.addcmul(ones[..., 0], self.matrix.product(self.side, read[0]), mix[0, 0])}
         width = max(x.shape[1] for x in read)
         # [places, items, vectors]
         stacked = torch.stack([x if x.shape[1] == width else x.expand(-1, width) for x in read], -1)
         product = self.matrix.product(self.side, stacked.flatten(1)).reshape(-1, width, len(read))
-        mix = mix.reshape(len(self.other), len(self.own), n_items)
-        total = product @ mix[..., 0] if n_items == 1 else torch.einsum("pis,soi->pio", product, mix)
-        total = total + self.matrix.sums[self.side].unsqueeze(-1) * sums.mT
-        return dict(zip(self.own, total.unbind(-1), strict=True))
+        total = product @ mix[..., 0] if mix.shape[-1] == 1 else torch.einsum("pis,soi->pio", product, mix)
+        return dict(zip(self.own, (total + ones).unbind(-1), strict=True))
 
 
 class SparseExecutor:
@@ -106,6 +109,7 @@ class SparseExecutor:
         self.dense = DenseExecutor(build_plan(rows.dense, sizes, observed, max_elements), theory)
         self.plan = self.dense.plan
         self.device = device
+        self.observed = frozenset(observed)
         self.theory = flat_theory(theory, supports, [name for name in supports if name in set(observed)])
         self._lengths = [self._length(k, sizes, supports, theory) for k in range(len(rows.values))]
         self._lists: dict[Hashable, Rows] = {}
@@ -175,7 +179,15 @@ class SparseExecutor:
         """The values that depend only on evidence and weights: once per call, not once per iteration."""
         values = self.dense.constants(call)
         found = self._values({}, call, {}, only_constant=True)
-        return {**values, **{(_ROW, k): x for k, x in found.items()}}
+        values |= {(_ROW, k): x for k, x in found.items()}
+        if self._batches:
+            # a rule with one weight per constant has no terms here
+            plain = [w if rule.n_weight_axes == 0 else w.new_zeros(()) for w, rule in
+                     zip(call.weights, self.plan.rules, strict=True)]
+            weights = torch.stack(torch.broadcast_tensors(*(w.to(torch.float64).reshape(-1) for w in plain)), -1)
+            for k, batch in enumerate(self._batches):
+                values[_MIX, k], values[_ONES, k] = batch.mix(weights)
+        return values
 
     def messages(self, q: Mapping[str, Tensor], call: Call, constants: Values) -> dict[str, Tensor]:
         """The weighted derivatives of all violation counts: d(sum of w V)/dq, for every predicate of `q`."""
@@ -187,7 +199,7 @@ class SparseExecutor:
         """Eq. 2 without the normalization: base - d(sum of w V)/dq, for every predicate of `base`."""
         found = self.dense.subtract_messages(base, q, call, constants, replay)
         known = {key[1]: x for key, x in constants.items() if isinstance(key, tuple) and key[0] == _ROW}
-        for name, message in self._messages(self._values(q, call, known), call, q).items():
+        for name, message in self._messages(self._values(q, call, known), call, q, constants).items():
             shape = found[name].shape
             total = message.to(found[name].dtype).expand(shape[0], *message.shape[1:]).reshape(shape)
             if replay is not None:
@@ -284,18 +296,14 @@ class SparseExecutor:
             found.append(rows.sums[k] - products[key] if other.negated else products[key])
         return found
 
-    def _messages(self, values: Mapping[int, Tensor], call: Call, q: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def _messages(self, values: Mapping[int, Tensor], call: Call, q: Mapping[str, Tensor],
+                  constants: Values) -> dict[str, Tensor]:
         """By predicate, [items or 1, places] or [items or 1, places, labels]."""
         adjoints: dict[int, list[Tensor]] = {}
         products: dict[Hashable, Tensor] = {}
-        if self._batches:
-            # a rule with one weight per constant has no terms here
-            plain = [w if rule.n_weight_axes == 0 else w.new_zeros(()) for w, rule in
-                     zip(call.weights, self.plan.rules, strict=True)]
-            weights = torch.stack(torch.broadcast_tensors(*(w.to(torch.float64).reshape(-1) for w in plain)), -1)
-            for batch in self._batches:
-                for v, slope in batch.derivatives(values, weights).items():
-                    adjoints.setdefault(v, []).append(slope)
+        for number, batch in enumerate(self._batches):
+            for v, slope in batch.derivatives(values, constants[_MIX, number], constants[_ONES, number]).items():
+                adjoints.setdefault(v, []).append(slope)
         for root, rows in self._roots:
             if self._is_batched(root, rows):
                 continue
