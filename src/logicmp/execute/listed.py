@@ -26,7 +26,6 @@ from .dense import DenseExecutor
 from .inputs import Evidence, Logits
 from .lists import Kept, SparseRun, make_sparse_run
 from .sparse import SparseExecutor
-from .state import is_tracing
 
 # a tensor is listed if at most this share of its atoms is true: a dense product takes so much less time per entry
 LISTED_SHARE = 1 / 64
@@ -64,8 +63,6 @@ class Listed:
 
     def find(self, theory: Theory, unary: object, evidence: Mapping[str, Tensor]) -> dict[str, Tensor] | None:
         """The evidence with sparse tensors in place of dense ones that are mostly false; None if there are none."""
-        if is_tracing():
-            return None
         found = {}
         for name, x in evidence.items():
             predicate = theory.predicate.get(name)
