@@ -60,10 +60,10 @@ def is_listed(layer: LogicMP, unary: Tensor, evidence: Tensor) -> bool:
     return isinstance(layer._run(unary, {"parent": evidence}, None), SparseRun)
 
 
-def results(layer: LogicMP, unary: Tensor, evidence: Tensor) -> list[Tensor]:
-    out = layer(unary, {"parent": evidence})
+def results(layer: LogicMP, unary: Tensor, evidence: Tensor, mask: Tensor | None = None) -> list[Tensor]:
+    out = layer(unary, {"parent": evidence}, mask)
     loss = (out * torch.linspace(-1, 1.5, out.numel(), dtype=out.dtype).reshape(out.shape)).sum()
-    return [out, layer.violations(unary, {"parent": evidence}), layer.elbo(unary, unary, {"parent": evidence}),
+    return [out, layer.violations(unary, {"parent": evidence}, mask), layer.elbo(unary, unary, {"parent": evidence}, mask),
             *torch.autograd.grad(loss, [unary, *(w for w in layer.parameters() if w.requires_grad)])]
 
 
@@ -84,6 +84,18 @@ def test_equal_to_dense(name: str, schedule: str, batch: tuple[int, ...], monkey
     for got in found:
         for one, other in zip(got, want, strict=True):
             torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", ["three literals", "labels", "exists", "offsets"])
+def test_masks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    layer = layer_of(name)
+    unary, evidence = unary_of(layer, (3,)), links()
+    mask = torch.arange(N) < torch.tensor([[N], [N - 5], [4]])
+    assert isinstance(layer._run(unary, {"parent": evidence}, mask), SparseRun)
+    got = results(layer, unary, evidence, mask)
+    monkeypatch.setattr(listed, "DENSE_ATOMS", 10**9)
+    for one, other in zip(got, results(layer, unary, evidence, mask), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-11)
 
 
 def test_a_report_and_a_trace_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

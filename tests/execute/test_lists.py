@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from logicmp import LogicMP, LogicMPError
+from logicmp import CostError, LogicMP, LogicMPError
 
 GRAPH = """
 Link(node, node)
@@ -77,6 +77,47 @@ def test_all_items_of_a_batch_share_an_edge_index(schedule: str, batch: tuple[in
                       *torch.autograd.grad(loss, [unary, *layer.parameters()])])
     for one, other in zip(*found, strict=True):
         close(one, other)
+
+
+@pytest.mark.parametrize("schedule, reduce", [("paper", "sum"), ("adaptive", "mean")])
+def test_masks_equal_those_of_dense_tensors(schedule: str, reduce: str) -> None:
+    layer = LogicMP(f"{GRAPH}0.4 Link(x,y) ^ Link(y,z) ^ label(x)=B => label(z)!=C\n0.2 Link(x,y) => label(x)=C",
+                    dtype=torch.float64, schedule=schedule, reduce=reduce)
+    links = random_links()
+    unary = torch.randn(3, N, 3, dtype=torch.float64, requires_grad=True)
+    mask = torch.arange(N) < torch.tensor([[N], [N - 4], [3]])
+    found = []
+    for form in (links, dense_links(links)):
+        out = layer({"label": unary}, {"Link": form}, mask)["label"]
+        loss = (out * torch.linspace(-1, 1, out.numel(), dtype=out.dtype).reshape(out.shape)).sum()
+        found.append([out, layer.violations({"label": unary}, {"Link": form}, mask),
+                      *torch.autograd.grad(loss, [unary, *layer.parameters()])])
+    for one, other in zip(*found, strict=True):
+        close(one, other)
+    # an item is as if its missing entities were removed
+    kept = links[:, (links < N - 4).all(0)]
+    if reduce == "sum":
+        close(found[0][0][1, : N - 4], layer({"label": unary[1, : N - 4]}, {"Link": kept})["label"])
+
+
+def test_masks_of_candidates() -> None:
+    layer = LogicMP(PAIRS, dtype=torch.float64)
+    indices, mask = random_links(1), torch.arange(N) != 4
+    values, single = torch.randn(indices.shape[1], dtype=torch.float64), torch.randn(N, dtype=torch.float64)
+    got = layer({"C": coo(indices, values), "S": single}, mask=mask)
+    kept = (indices != 4).all(0)
+    want = layer({"C": coo(indices[:, kept], values[kept]), "S": single}, {"S": torch.where(mask, torch.nan, 0.0)})
+    close(got["S"][mask], want["S"][mask])
+    at = (got["C"].indices() != 4).all(0)
+    close(got["C"].values()[at], want["C"].values())
+    # what does not exist is returned as it was given
+    close(got["S"][4], single[4])
+
+
+def test_a_mask_and_a_constant_of_its_type_are_rejected() -> None:
+    layer = LogicMP("F(n, n)\nS(n)\n0.5 F(x,A) => S(x)")
+    with pytest.raises(CostError, match=r"mask\['n'\] and the constant A of this rule cannot be combined"):
+        layer({"S": torch.zeros(3)}, {"F": torch.tensor([[0, 1], [2, 0]])}, torch.ones(3))
 
 
 def test_candidates_equal_evidence_that_all_others_are_false() -> None:
@@ -208,8 +249,8 @@ def test_a_first_call_in_inference_mode_does_no_harm() -> None:
      "evidence['Link'] is an int64 tensor of shape [2, 2], which can be a matrix of zeros and ones or a list"),
     ({"label": torch.zeros(2, 3, 3), "Link": coo(torch.tensor([[0], [1]]), torch.ones(1), 3)}, None, None,
      "the tensors have batch dimensions [2], but sparse tensors in unary have none"),
-    ({"label": torch.zeros(3, 3)}, {"Link": torch.tensor([[0], [2]])}, torch.ones(3),
-     "mask cannot be used with sparse tensors"),
+    ({"label": torch.zeros(3, 3)}, {"Link": torch.tensor([[0], [2]])}, torch.ones(4),
+     "mask['node'] has shape [4]; expected [3], one entry for each node"),
     ({"label": torch.zeros(3, 3)}, {"Lnk": torch.tensor([[0], [2]]), "Link": torch.tensor([[0], [2]])}, None,
      "evidence names 'Lnk', which is not a predicate of the theory"),
     ({"label": torch.zeros(3, 3), "Link": coo(torch.tensor([[0], [1]]), torch.ones(1), 4)}, None, None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ from torch import Tensor
 from logicmp import CostError, Theory, parse_theory
 from logicmp.execute import rows as rows_module
 from logicmp.execute.dense import DenseExecutor, build_executor
+from logicmp.execute.inputs import Inputs
 from logicmp.execute.sparse import SparseExecutor, build_sparse_executor
 from logicmp.execute.state import Call
 from logicmp.facts.supports import Support, make_support
@@ -88,8 +89,23 @@ def support_of(p: Predicate, mask: Tensor, sizes: Mapping[str, int]) -> Support:
     return make_support(p, [c for k, c in enumerate(found) if k not in p.functional], sizes)
 
 
-def check(case: Case, sparse: SparseExecutor, n_items: int = 1) -> None:
-    """Compare counts, messages, and their gradients by marginals and weights; observed predicates are shared."""
+def random_masks(case: Case, n_items: int, masked: Sequence[str]) -> dict[str, Tensor]:
+    """Every item lacks some entities of its own; the first item has all."""
+    generator = torch.Generator().manual_seed(n_items)
+    found = {}
+    for name in masked:
+        lengths = torch.randint(1, case.sizes[name] + 1, (n_items, 1), generator=generator)
+        found[name] = (torch.arange(case.sizes[name]) < lengths).double()
+        found[name][0] = 1
+    return found
+
+
+def check(case: Case, sparse: SparseExecutor, n_items: int = 1, masked: Sequence[str] = ()) -> None:
+    """Compare counts, messages, and their gradients by marginals and weights; observed predicates are shared.
+
+    Args:
+        masked: types of which every item but the first lacks some entities.
+    """
     dense = build_executor(case.theory, case.sizes, case.observed, case.semantics)
     weights = weights_of(case.theory, case.sizes)
     if n_items > 1:
@@ -99,18 +115,27 @@ def check(case: Case, sparse: SparseExecutor, n_items: int = 1) -> None:
     weights = [w.detach().requires_grad_() for w in weights]
     q = {name: torch.cat([case.q[name] ** (1 + k) for k in range(n_items)]) for name in case.latent}
     like = next(iter(q.values()), torch.zeros(n_items, dtype=torch.float64))
+    masks = random_masks(case, n_items, masked)
+    inputs = Inputs({}, {}, {}, masks, case.sizes, (n_items,))
+    one = torch.ones((), dtype=torch.float64)
+    exists = {p.name: one if (here := inputs.exists(p)) is None else here for p in case.theory.predicates}
     q_dense = {name: x.clone().requires_grad_() for name, x in q.items()}
     q_rows = {name: case.rows(name, x).clone().requires_grad_() for name, x in q.items()}
-    known = {name: case.q[name] for name in case.observed}
+    known = {name: case.q[name] * exists[name] for name in case.observed}
     known_rows = {name: x for name, x in known.items() if name not in case.supports}
     totals: list[Tensor] = []
     found: list[dict[str, Tensor]] = []
-    for executor, q, observed in ((dense, q_dense, known), (sparse, q_rows, known_rows)):
+    for executor, leaves, observed in ((dense, q_dense, known), (sparse, q_rows, known_rows)):
         assert isinstance(executor, DenseExecutor | SparseExecutor)
-        call = Call(weights, case.sizes, like, observed=observed)
-        messages = executor.messages(q, call, executor.constants(call))
+        call = Call(weights, case.sizes, like, masks, observed)
+        # atoms of missing entities are false, and what they receive does not matter
+        here = {name: exists[name].expand_as(q[name]) for name in q}
+        here = here if executor is dense else {name: case.rows(name, x) for name, x in here.items()}
+        own = {name: x * here[name] for name, x in leaves.items()}
+        messages = executor.messages(own, call, executor.constants(call))
+        messages = {name: x * here[name] for name, x in messages.items()}
         found.append({name: case.rows(name, x) if executor is dense else x for name, x in messages.items()})
-        everything = {**q, **known} if executor is dense else q
+        everything = {**own, **known} if executor is dense else own
         counts = [executor.counts(everything, call, weighted) for weighted in (False, True)]
         total = counts[0].sum() + 2 * counts[1].sum()
         for x in found[-1].values():
@@ -122,8 +147,8 @@ def check(case: Case, sparse: SparseExecutor, n_items: int = 1) -> None:
     torch.testing.assert_close(totals[1], totals[0], rtol=1e-9, atol=1e-9)
     if not totals[0].requires_grad:
         return
-    slopes = [torch.autograd.grad(total, [*q.values(), *weights], materialize_grads=True, allow_unused=True)
-              for total, q in zip(totals, (q_dense, q_rows), strict=True)]
+    slopes = [torch.autograd.grad(total, [*leaves.values(), *weights], materialize_grads=True, allow_unused=True)
+              for total, leaves in zip(totals, (q_dense, q_rows), strict=True)]
     for k, (want, got) in enumerate(zip(*slopes, strict=True)):
         if k < len(case.latent):
             name = case.latent[k]
@@ -135,8 +160,8 @@ def check(case: Case, sparse: SparseExecutor, n_items: int = 1) -> None:
         torch.testing.assert_close(got, want, rtol=1e-8, atol=1e-8)
 
 
-def sparse_of(case: Case) -> SparseExecutor:
-    return build_sparse_executor(case.theory, case.sizes, case.supports, case.observed, case.semantics)
+def sparse_of(case: Case, masked: Sequence[str] = ()) -> SparseExecutor:
+    return build_sparse_executor(case.theory, case.sizes, case.supports, case.observed, case.semantics, masked=masked)
 
 
 @pytest.mark.parametrize("first", range(0, 120, 20))
@@ -154,6 +179,24 @@ def test_random_theories_equal_the_dense_ones(first: int) -> None:
         check(case, sparse, 1 + seed % 3)
         n_checked += 1
     assert n_checked >= 5
+
+
+@pytest.mark.parametrize("first", range(0, 120, 40))
+def test_random_theories_with_masks(first: int) -> None:
+    n_checked = 0
+    for seed in range(first, first + 40):
+        case = random_case(seed)
+        if case is None:
+            continue
+        masked = [t.name for t in case.theory.types if t.name in case.sizes][: 1 + seed % 2]
+        try:
+            sparse = sparse_of(case, masked)
+        except CostError:
+            # a constant of a masked type
+            continue
+        check(case, sparse, 2, masked)
+        n_checked += 1
+    assert n_checked >= 3
 
 
 def test_without_compiled_loops(monkeypatch: pytest.MonkeyPatch) -> None:

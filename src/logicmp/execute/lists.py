@@ -18,7 +18,7 @@ from torch import Tensor
 from ..errors import CostError, LogicMPError, closest
 from ..facts.supports import Support, flat_theory, make_support, rows_type
 from ..parse.theory import Predicate, Theory
-from .inputs import Inputs, is_sparse, only_predicate, read_inputs
+from .inputs import Inputs, Mask, is_sparse, only_predicate, read_inputs, read_masks
 from .mean_field import Run
 from .sparse import SparseExecutor, build_sparse_executor
 
@@ -47,10 +47,31 @@ def read_rows(theory: Theory, sizes: Mapping[str, int], supports: Mapping[str, S
 
 
 def _flat_inputs(theory: Theory, sizes: Mapping[str, int], supports: Mapping[str, Support], true: Sequence[str],
-                 unary: Tensors, evidence: Tensors) -> Inputs:
+                 unary: Tensors, evidence: Tensors, mask: Mask | None = None) -> Inputs:
     flat = flat_theory(theory, supports, true)
-    inputs = read_inputs(flat, unary, {name: x for name, x in evidence.items() if name not in true}, None)
+    if isinstance(mask, Tensor) and len(theory.types) == 1:
+        mask = {theory.types[0].name: mask}
+    of_dense = {name: x for name, x in mask.items() if name in flat.type} if isinstance(mask, Mapping) else None
+    inputs = read_inputs(flat, unary, {name: x for name, x in evidence.items() if name not in true}, of_dense)
+    if mask is not None:
+        masks = read_masks(theory, mask, sizes, inputs.batch, inputs.like)
+        of_rows = {rows_type(name): _rows_that_exist(theory.predicate[name], support, masks)
+                   for name, support in supports.items() if name not in true}
+        inputs = replace(inputs, masks={**masks, **{name: x for name, x in of_rows.items() if x is not None}})
     return replace(inputs, sizes={**sizes, **inputs.sizes})
+
+
+def _rows_that_exist(predicate: Predicate, support: Support, masks: Tensors) -> Tensor | None:
+    """By variable of a sparse predicate whether its entities exist, [batch, variables]; None without masks for them."""
+    # the first row of each variable
+    first = slice(None, None, support.width) if support.places is None else np.unique(
+        support.places, return_index=True)[1]
+    found = None
+    for k, name in enumerate(predicate.types):
+        if name in masks and k not in predicate.functional:
+            part = masks[name][:, torch.from_numpy(support.columns[k][first].astype(np.int64))]
+            found = part if found is None else found * part
+    return found
 
 
 # tensors of the layer
@@ -113,7 +134,7 @@ def _is_same(new: Tensor, old: Tensor, version: int) -> bool:
     return new.shape == old.shape and new.device == old.device and torch.equal(new, old)
 
 
-def make_sparse_run(theory: Theory, unary: Tensor | Tensors, evidence: Tensors | None, mask: object,
+def make_sparse_run(theory: Theory, unary: Tensor | Tensors, evidence: Tensors | None, mask: Mask | None,
                     known: Mapping[str, int], weights: Sequence[Tensor], semantics: str, reduce: str,
                     plans: Kept, judge: Judge | None = None) -> SparseRun:
     """A run of the layer on sparse and dense tensors.
@@ -122,15 +143,12 @@ def make_sparse_run(theory: Theory, unary: Tensor | Tensors, evidence: Tensors |
         theory: the rules.
         unary: log-odds by predicate, dense or sparse; the indices of a sparse one are its candidates.
         evidence: by predicate, dense, sparse, or columns of entity numbers.
-        mask: must be None.
+        mask: which entities exist, by type.
         known: sizes of types that are given, as options of the layer.
         weights, semantics, reduce: of the layer.
         plans: plans of earlier calls; the one of this call is added.
         judge: called with a new plan; it can raise a CostError, which is kept in its place.
     """
-    if mask is not None:
-        raise LogicMPError("mask cannot be used with sparse tensors",
-                           "remove the rows of entities that do not exist from the sparse tensors")
     given_evidence = dict(evidence or {})
     given = dict(unary) if isinstance(unary, Mapping) else {only_predicate(theory, given_evidence): unary}
     for what, tensors in (("unary", given), ("evidence", given_evidence)):
@@ -157,15 +175,18 @@ def make_sparse_run(theory: Theory, unary: Tensor | Tensors, evidence: Tensors |
     device = devices[0] if devices else torch.device("cpu")
     # rows that are not false: a change of their values changes the plan
     is_true = {name: _all_true(part) for name, part in facts.items() if name not in rows}
+    masked = tuple(mask) if isinstance(mask, Mapping) else theory.type if mask is not None else ()
+    masked = tuple(name for name in theory.type if name in masked)
     whole = tuple(name for name, x in dense_evidence.items() if x.dtype == torch.bool)
-    key = (tuple(sizes.items()), tuple(rows), tuple(facts), tuple(is_true.items()), whole, device, judge is None)
+    key = (tuple(sizes.items()), tuple(rows), tuple(facts), tuple(is_true.items()), whole, masked, device,
+           judge is None)
     indices = [part.indices for part in (*rows.values(), *facts.values())]
     plan = _find(plans, key, indices)
     if plan is None:
         # a first call in inference mode must leave nothing that training cannot use
         with torch.inference_mode(False):
             try:
-                plan = _plan(theory, sizes, rows, facts, is_true, whole, semantics, device)
+                plan = _plan(theory, sizes, rows, facts, is_true, whole, masked, semantics, device)
                 if judge is not None:
                     judge(plan.executor)
             except CostError as error:
@@ -173,7 +194,7 @@ def make_sparse_run(theory: Theory, unary: Tensor | Tensors, evidence: Tensors |
         plans[:] = [*plans[1 - MAX_KEPT :], (key, [(x, x._version) for x in indices], plan)]
     if isinstance(plan, CostError):
         raise plan
-    return _run(theory, sizes, dense, dense_evidence, rows, facts, is_true, weights, reduce, plan)
+    return _run(theory, sizes, dense, dense_evidence, mask, rows, facts, is_true, weights, reduce, plan)
 
 
 def _all_true(part: _Rows) -> bool:
@@ -181,7 +202,8 @@ def _all_true(part: _Rows) -> bool:
 
 
 def _plan(theory: Theory, sizes: Mapping[str, int], rows: Mapping[str, _Rows], facts: Mapping[str, _Rows],
-          is_true: Mapping[str, bool], whole: tuple[str, ...], semantics: str, device: torch.device) -> _Plan:
+          is_true: Mapping[str, bool], whole: tuple[str, ...], masked: tuple[str, ...], semantics: str,
+          device: torch.device) -> _Plan:
     supports: dict[str, Support] = {}
     places: list[dict[str, Tensor]] = [{}, {}]
     for name in {**rows, **facts}:
@@ -194,7 +216,8 @@ def _plan(theory: Theory, sizes: Mapping[str, int], rows: Mapping[str, _Rows], f
                 own = group[name].indices.cpu().numpy()
                 found[name] = torch.from_numpy(_find_keys(predicate, support, own)).to(device)
     true = [name for name, yes in is_true.items() if yes]
-    executor = build_sparse_executor(theory, sizes, supports, (*whole, *true), semantics, device=device)
+    executor = build_sparse_executor(theory, sizes, supports, (*whole, *true), semantics, device=device,
+                                     masked=masked)
     return _Plan(supports, executor, *places)
 
 
@@ -209,7 +232,7 @@ def _find_keys(predicate: Predicate, support: Support, own: np.ndarray) -> np.nd
     return support.find(columns) // support.width
 
 
-def _run(theory: Theory, sizes: Mapping[str, int], dense: Tensors, dense_evidence: Tensors,
+def _run(theory: Theory, sizes: Mapping[str, int], dense: Tensors, dense_evidence: Tensors, mask: Mask | None,
          rows: Mapping[str, _Rows], facts: Mapping[str, _Rows], is_true: Mapping[str, bool],
          weights: Sequence[Tensor], reduce: str, plan: _Plan) -> SparseRun:
     unary, evidence = dict(dense), dict(dense_evidence)
@@ -243,7 +266,8 @@ def _run(theory: Theory, sizes: Mapping[str, int], dense: Tensors, dense_evidenc
         raise LogicMPError("unary is empty", f"give log-odds for one of: {', '.join(theory.predicate)}")
     # the tensors that were given come first
     order = [*[name for name in rows if name in unary], *[name for name in unary if name not in rows]]
-    inputs = _flat_inputs(theory, sizes, plan.supports, true, {name: unary[name] for name in order}, evidence)
+    inputs = _flat_inputs(theory, sizes, plan.supports, true, {name: unary[name] for name in order}, evidence,
+                          mask)
     if inputs.batch and rows:
         raise LogicMPError(f"the tensors have batch dimensions {list(inputs.batch)}, but sparse tensors in unary have "
                            "none", "make one graph of all items: add to the entity numbers of each item the number of "

@@ -23,7 +23,7 @@ from ..normalize.build import normalize_theory
 from ..parse.theory import Theory
 from ..plan.build import MAX_ELEMENTS, build_plan
 from ..plan.eliminate import MAX_ROWS, build_rows
-from ..plan.forms import Form, Grouped, Made, Operand, ReadAll, Root, RowPlan, WeightsOf
+from ..plan.forms import Form, Grouped, Made, Operand, Present, ReadAll, Root, RowPlan, WeightsOf
 from .dense import DenseExecutor
 from .recompute import Replay
 from .rows import Bilinear, Groups, Rows, make_rows
@@ -37,7 +37,8 @@ _MIX, _ONES = "mix of rows", "ones of rows"
 
 def build_sparse_executor(theory: Theory, sizes: Mapping[str, int], supports: Mapping[str, Support],
                           observed: Collection[str] = (), semantics: str = "exact", max_rows: int = MAX_ROWS,
-                          max_elements: int = MAX_ELEMENTS, device: torch.device | None = None) -> SparseExecutor:
+                          max_elements: int = MAX_ELEMENTS, device: torch.device | None = None,
+                          masked: Collection[str] = ()) -> SparseExecutor:
     """Normalize and plan a theory for given sizes, sparse predicates and observed predicates.
 
     Args:
@@ -49,8 +50,9 @@ def build_sparse_executor(theory: Theory, sizes: Mapping[str, int], supports: Ma
         max_rows: reject a rule that needs a list with more rows.
         max_elements: as for `build_plan`.
         device: of the tensors.
+        masked: types of which some entities may be missing; a call has masks for them.
     """
-    plan = build_rows(normalize_theory(theory, semantics, sizes), sizes, supports, observed, max_rows)
+    plan = build_rows(normalize_theory(theory, semantics, sizes), sizes, supports, observed, max_rows, masked)
     return SparseExecutor(plan, theory, sizes, supports, observed, max_elements, device or torch.device("cpu"))
 
 
@@ -138,6 +140,8 @@ class SparseExecutor:
         value = self.rows.values[k]
         if isinstance(value, (Made, Grouped)):
             return value.n_places
+        if isinstance(value, Present):
+            return sizes[value.type]
         if isinstance(value, WeightsOf):
             rule = theory.rules[value.rule]
             types = [rule.variables[name] for name in rule.per_constant]
@@ -246,6 +250,8 @@ class SparseExecutor:
             elif isinstance(value, WeightsOf):
                 weights = call.weights[value.rule].to(torch.float64).flatten(1).mT
                 values[k] = weights if with_weights else torch.ones_like(weights)
+            elif isinstance(value, Present):
+                values[k] = call.masks[value.type].to(torch.float64).mT.contiguous()
             elif isinstance(value, Made):
                 xs = [self._operand(o, values) for o in value.form.operands]
                 output = torch.zeros(value.n_places, 1, dtype=torch.float64, device=self.device)

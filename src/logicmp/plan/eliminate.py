@@ -4,7 +4,8 @@ Room: facts, normalize, ground -> **plan** -> execute.  Paper: Section 3.2, with
 
     C(a,b) C(b,c) !C(a,c)  ->  C(a,b) C(b,c)  - C(a,b) C(b,c) C(a,c)  ->  forms (`forms.py`)
 
-The order of elimination comes from row counts (`buckets.py`).
+The order of elimination comes from row counts (`buckets.py`). Under a mask a cube has one more literal for each entity
+of a grounding, true where the entity exists; it is read only if no marginal that is zero there is.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from ..normalize.cubes import (
     NormalForm,
     NormalRule,
     Product,
+    Range,
     Same,
     Signed,
     Var,
@@ -37,7 +39,7 @@ from ..normalize.cubes import Term as CubeTerm
 from ..normalize.meet import split_difference
 from .buckets import Factor, bucket_key, next_bucket
 from .build import hosts
-from .forms import Form, Grouped, Made, Operand, ReadAll, Root, RowPlan, Value, WeightsOf
+from .forms import Form, Grouped, Made, Operand, Present, ReadAll, Root, RowPlan, Value, WeightsOf
 from .steps import quantity
 
 # complements of sparse literals are expanded: 2^m terms for m of them
@@ -49,7 +51,7 @@ MAX_BOX = 2**22
 
 
 def build_rows(form: NormalForm, sizes: Mapping[str, int], supports: Mapping[str, Support],
-               observed: Collection[str] = (), max_rows: int = MAX_ROWS) -> RowPlan:
+               observed: Collection[str] = (), max_rows: int = MAX_ROWS, masked: Collection[str] = ()) -> RowPlan:
     """Plan the violation counts of a theory with sparse predicates.
 
     Args:
@@ -58,19 +60,22 @@ def build_rows(form: NormalForm, sizes: Mapping[str, int], supports: Mapping[str
         supports: the sparse predicates.
         observed: predicates that are evidence as a whole; every row of a sparse one is true.
         max_rows: reject a rule that needs a list with more rows.
+        masked: types of which some entities may be missing.
     """
-    return _Builder(form, sizes, supports, observed, max_rows).plan()
+    return _Builder(form, sizes, supports, observed, max_rows, masked).plan()
 
 
 class _Builder:
     def __init__(self, form: NormalForm, sizes: Mapping[str, int], supports: Mapping[str, Support],
-                 observed: Collection[str], max_rows: int):
+                 observed: Collection[str], max_rows: int, masked: Collection[str]):
         self.form = form
         self.theory = form.theory
         self.sizes = sizes
         self.supports = supports
         self.observed = frozenset(observed)
         self.max_rows = max_rows
+        # by the name of a literal, its type; no predicate can have such a name
+        self.present = {f"{name} exists": name for name in masked}
         self.values: list[Value] = []
         self.live: list[bool] = []
         self.number = 0
@@ -104,12 +109,14 @@ class _Builder:
     # cubes to cubes without complements of sparse literals
 
     def _is_sparse(self, cube: Cube) -> bool:
-        return any(f.predicate in self.supports if isinstance(f, Literal) else isinstance(f, Product)
-                   and any(self._is_sparse(inner) for _, inner in f.terms) for f in cube.factors)
+        return any(f.predicate in self.supports or f.predicate in self.present if isinstance(f, Literal)
+                   else isinstance(f, Product) and any(self._is_sparse(inner) for _, inner in f.terms) for f in cube.factors)
 
     def _cases(self, terms: Iterable[Signed]) -> tuple[Signed, ...]:
         found: list[Signed] = []
-        todo = [part for c, cube in terms for part in self._expand(c, cube, within=False)]
+        todo = [part for c, cube in terms for part in (
+            self._expand(c, self._masked(cube, cube.variables), every=bool(self.present)) if self._is_sparse(cube)
+            else [(c, cube)])]
         while todo:
             coefficient, cube = todo.pop(0)
             if any(self.sizes[t] < n for t, n in cube.needs):
@@ -131,10 +138,29 @@ class _Builder:
                 found.append((coefficient, cube))
         return collect(found)
 
-    def _expand(self, coefficient: int, cube: Cube, within: bool) -> list[Signed]:
-        """The complement of a sparse literal is 1 minus the literal; below a quantifier, that of every literal."""
+    def _masked(self, cube: Cube, variables: Iterable[Range]) -> Cube:
+        """A cube that is zero where an entity of these variables is missing."""
+        types = {v.name: v.type for v in variables if v.type in self.present.values()}
+        if not self.present:
+            return cube
+        literals = [f for f in cube.factors if isinstance(f, Literal)]
+        for literal in literals:
+            for term, name in zip(literal.args, self.theory.predicate[literal.predicate].types, strict=True):
+                if not isinstance(term, Var) and name in self.present.values():
+                    raise CostError(f"mask[{name!r}] and the constant {term} of this rule cannot be combined with "
+                                    "sparse tensors", self._span(),
+                                    "remove the mask, and the rows of entities that do not exist")
+        terms = [t for f in literals for t in f.args if isinstance(t, Var)]
+        used = {t.name for t in terms}
+        # all entities of a grounding exist, also those that only other terms of the rule read
+        terms += [Var(v.name, offset) for v in variables for offset in (v.low, 0, v.high) if offset or v.name not in used]
+        here = [Literal(f"{types[t.name]} exists", (t,)) for t in dict.fromkeys(terms) if t.name in types]
+        return replace(cube, factors=(*cube.factors, *here))
+
+    def _expand(self, coefficient: int, cube: Cube, every: bool) -> list[Signed]:
+        """The complement of a sparse literal is 1 minus the literal; with `every`, that of a dense literal, too."""
         chosen = [f for f in cube.factors if isinstance(f, Literal) and f.negated
-                  and (within or f.predicate in self.supports)]
+                  and (every or f.predicate in self.supports)]
         if len(chosen) > MAX_COMPLEMENTS:
             raise CostError(f"this rule has {len(chosen)} negated sparse literals (limit {MAX_COMPLEMENTS})",
                             self._span(), f"split its head, or make one of {', '.join({f.predicate for f in chosen})} "
@@ -181,7 +207,18 @@ class _Builder:
         found: list[Factor] = []
         placed: set[Same | Differ] = set()
         literals = [f for f in cube.factors if isinstance(f, Literal)]
+        # marginals, and observed tensors, are zero where an entity does not exist
+        is_zero = {t for f in literals for t in f.args if not f.negated and f.predicate not in self.present
+                   and not (f.predicate in self.supports and f.predicate in self.observed)}
         for f in sorted(literals, key=lambda f: f.predicate not in self.supports):
+            if f.predicate in self.present:
+                (term,) = f.args
+                if term not in is_zero:
+                    name = self.present[f.predicate]
+                    value = self._value(Present(name), Present(name), live=False)
+                    key = f.predicate, str(replace(term, name=""))
+                    found.append(self._dense(f.args, (self.sizes[name],), Operand(value), key, ()))
+                continue
             names = {t.name for t in f.args if isinstance(t, Var)}
             own = [c for c in conditions if set(names_in(c)) <= names]
             found.append(self._literal(f, own, windows))
@@ -359,7 +396,8 @@ class _Builder:
         """A quantifier: a product over rows, 1 for every value of its variable that has no row."""
         over = product.over
         inner = {**windows, over.name: (-over.low, self.sizes[over.type] - over.high)}
-        terms = collect((c, part) for c, cube in product.terms for c, part in self._expand(c, cube, within=True))
+        terms = collect((c, self._masked(part, (over, *part.variables)) if part.factors else part)
+                        for c, cube in product.terms for c, part in self._expand(c, cube, every=True))
         constant = sum(c * math.prod(self.sizes[v.type] + v.low - v.high for v in cube.variables)
                        for c, cube in terms if not cube.factors)
         outer = tuple(dict.fromkeys(names_in(product)))
@@ -367,7 +405,9 @@ class _Builder:
         too_wide = CostError(
             f"EXIST {over.name} ranges over all {self.sizes[over.type]:,} constants of {over.type} in this rule",
             self._span(), "give the quantified part a predicate that has facts")
-        if constant != 1:
+        is_counted = any(v.type in self.present.values() for _, cube in terms if not cube.factors
+                         for v in cube.variables)
+        if constant != 1 or is_counted:
             raise too_wide
         found: list[tuple[Form, list[np.ndarray], float]] = []
         sizes: dict[str, int] = {}

@@ -37,6 +37,13 @@ class WeightsOf:
 
 
 @dataclass(frozen=True)
+class Present:
+    """1 for each entity of a masked type that exists, 0 for padding."""
+
+    type: str
+
+
+@dataclass(frozen=True)
 class Operand:
     """A value of a form, or one minus it."""
 
@@ -80,7 +87,7 @@ class Grouped:
     minus_one: bool
 
 
-Value = ReadAll | WeightsOf | Made | Grouped
+Value = ReadAll | WeightsOf | Present | Made | Grouped
 
 
 @dataclass(frozen=True, eq=False)
