@@ -63,7 +63,8 @@ def is_listed(layer: LogicMP, unary: Tensor, evidence: Tensor) -> bool:
 def results(layer: LogicMP, unary: Tensor, evidence: Tensor, mask: Tensor | None = None) -> list[Tensor]:
     out = layer(unary, {"parent": evidence}, mask)
     loss = (out * torch.linspace(-1, 1.5, out.numel(), dtype=out.dtype).reshape(out.shape)).sum()
-    return [out, layer.violations(unary, {"parent": evidence}, mask), layer.elbo(unary, unary, {"parent": evidence}, mask),
+    known = {"parent": evidence}
+    return [out, layer.violations(unary, known, mask), layer.elbo(unary, unary, known, mask),
             *torch.autograd.grad(loss, [unary, *(w for w in layer.parameters() if w.requires_grad)])]
 
 

@@ -4,15 +4,13 @@ Room: facts, normalize, ground -> **plan** -> execute.  Paper: Section 3.2, with
 
     C(a,b) C(b,c) !C(a,c)  ->  C(a,b) C(b,c)  - C(a,b) C(b,c) C(a,c)  ->  forms (`forms.py`)
 
-The order of elimination comes from row counts (`buckets.py`). Under a mask a cube has one more literal for each entity
-of a grounding, true where the entity exists; it is read only if no marginal that is zero there is.
+The cubes come from `cases.py`, the order of elimination from row counts (`buckets.py`).
 """
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,22 +26,16 @@ from ..normalize.cubes import (
     NormalForm,
     NormalRule,
     Product,
-    Range,
     Same,
-    Signed,
     Var,
-    collect,
     names_in,
 )
 from ..normalize.cubes import Term as CubeTerm
-from ..normalize.meet import split_difference
 from .buckets import Factor, bucket_key, next_bucket
-from .build import hosts
+from .cases import Cases, Minus
 from .forms import Form, Grouped, Made, Operand, Present, ReadAll, Root, RowPlan, Value, WeightsOf
 from .steps import quantity
 
-# complements of sparse literals are expanded: 2^m terms for m of them
-MAX_COMPLEMENTS = 6
 # rows of one list; 4 bytes for each row and column
 MAX_ROWS = 2**28
 # rows of a list of all bindings of variables that no sparse literal binds
@@ -74,8 +66,8 @@ class _Builder:
         self.supports = supports
         self.observed = frozenset(observed)
         self.max_rows = max_rows
-        # by the name of a literal, its type; no predicate can have such a name
-        self.present = {f"{name} exists": name for name in masked}
+        self.cases = Cases(form.theory, sizes, supports, masked)
+        self.present = self.cases.present
         self.values: list[Value] = []
         self.live: list[bool] = []
         self.number = 0
@@ -92,8 +84,8 @@ class _Builder:
         for number, normal in enumerate(self.form.rules):
             self.number = number
             constant, left = 0.0, []
-            for coefficient, cube in self._cases(normal.terms):
-                if not self._is_sparse(cube):
+            for coefficient, cube in self.cases.of_rule(normal.terms, self._span()):
+                if not self.cases.is_sparse(cube):
                     left.append((coefficient, cube))
                     continue
                 root = self._root(coefficient / normal.n_clauses, cube)
@@ -105,72 +97,6 @@ class _Builder:
             dense.append(replace(normal, terms=tuple(left)))
         return RowPlan(tuple(self.values), tuple(self.live), tuple(roots), tuple(constants),
                        replace(self.form, rules=tuple(dense)))
-
-    # cubes to cubes without complements of sparse literals
-
-    def _is_sparse(self, cube: Cube) -> bool:
-        return any(f.predicate in self.supports or f.predicate in self.present if isinstance(f, Literal)
-                   else isinstance(f, Product) and any(self._is_sparse(inner) for _, inner in f.terms) for f in cube.factors)
-
-    def _cases(self, terms: Iterable[Signed]) -> tuple[Signed, ...]:
-        found: list[Signed] = []
-        todo = [part for c, cube in terms for part in (
-            self._expand(c, self._masked(cube, cube.variables), every=bool(self.present)) if self._is_sparse(cube)
-            else [(c, cube)])]
-        while todo:
-            coefficient, cube = todo.pop(0)
-            if any(self.sizes[t] < n for t, n in cube.needs):
-                continue
-            product = next((f for f in cube.factors if isinstance(f, Product) and self._is_sparse(cube)
-                            and len(set(names_in(f))) > 1), None)
-            apart = next((f for f in cube.factors if isinstance(f, Differ) and not hosts(cube, f)), None)
-            if not self._is_sparse(cube):
-                found.append((coefficient, cube))
-            elif apart is not None:
-                todo[:0] = [(coefficient * c, part) for c, part in split_difference(cube, apart, self.theory.sizes)]
-            elif product is not None and not isinstance(product, _Minus):
-                rest = tuple(f for f in cube.factors if f is not product)
-                # 1 + (product - 1): the second term is zero where the product has no rows
-                minus = _Minus(product.over, product.terms)
-                todo[:0] = [(coefficient, replace(cube, factors=rest)),
-                            (coefficient, replace(cube, factors=(*rest, minus)))]
-            else:
-                found.append((coefficient, cube))
-        return collect(found)
-
-    def _masked(self, cube: Cube, variables: Iterable[Range]) -> Cube:
-        """A cube that is zero where an entity of these variables is missing."""
-        types = {v.name: v.type for v in variables if v.type in self.present.values()}
-        if not self.present:
-            return cube
-        literals = [f for f in cube.factors if isinstance(f, Literal)]
-        for literal in literals:
-            for term, name in zip(literal.args, self.theory.predicate[literal.predicate].types, strict=True):
-                if not isinstance(term, Var) and name in self.present.values():
-                    raise CostError(f"mask[{name!r}] and the constant {term} of this rule cannot be combined with "
-                                    "sparse tensors", self._span(),
-                                    "remove the mask, and the rows of entities that do not exist")
-        terms = [t for f in literals for t in f.args if isinstance(t, Var)]
-        used = {t.name for t in terms}
-        # all entities of a grounding exist, also those that only other terms of the rule read
-        terms += [Var(v.name, offset) for v in variables for offset in (v.low, 0, v.high) if offset or v.name not in used]
-        here = [Literal(f"{types[t.name]} exists", (t,)) for t in dict.fromkeys(terms) if t.name in types]
-        return replace(cube, factors=(*cube.factors, *here))
-
-    def _expand(self, coefficient: int, cube: Cube, every: bool) -> list[Signed]:
-        """The complement of a sparse literal is 1 minus the literal; with `every`, that of a dense literal, too."""
-        chosen = [f for f in cube.factors if isinstance(f, Literal) and f.negated
-                  and (every or f.predicate in self.supports)]
-        if len(chosen) > MAX_COMPLEMENTS:
-            raise CostError(f"this rule has {len(chosen)} negated sparse literals (limit {MAX_COMPLEMENTS})",
-                            self._span(), f"split its head, or make one of {', '.join({f.predicate for f in chosen})} "
-                            "dense")
-        rest = tuple(f for f in cube.factors if f not in chosen)
-        found = []
-        for picked in itertools.product((False, True), repeat=len(chosen)):
-            own = tuple(replace(f, negated=False) for f, take in zip(chosen, picked, strict=True) if take)
-            found.append((coefficient * (-1) ** len(own), replace(cube, factors=(*rest, *own))))
-        return found
 
     def _span(self) -> Span | None:
         return self.form.rules[self.number].rule.span
@@ -396,8 +322,7 @@ class _Builder:
         """A quantifier: a product over rows, 1 for every value of its variable that has no row."""
         over = product.over
         inner = {**windows, over.name: (-over.low, self.sizes[over.type] - over.high)}
-        terms = collect((c, self._masked(part, (over, *part.variables)) if part.factors else part)
-                        for c, cube in product.terms for c, part in self._expand(c, cube, every=True))
+        terms = self.cases.of_quantifier(product, self._span())
         constant = sum(c * math.prod(self.sizes[v.type] + v.low - v.high for v in cube.variables)
                        for c, cube in terms if not cube.factors)
         outer = tuple(dict.fromkeys(names_in(product)))
@@ -441,7 +366,7 @@ class _Builder:
             is_live = any(self.live[o.value] for o in form.operands)
             parts_made.append((self._value(made, (key, len(parts_made)), is_live), coefficient))
             live |= is_live
-        minus_one = isinstance(product, _Minus)
+        minus_one = isinstance(product, Minus)
         if len(outer) > 1:
             groups, output = project(pattern.columns[:-1], outer, shown[:-1])
             n_places = groups.n
@@ -454,7 +379,3 @@ class _Builder:
 
     def _size_of(self, name: str, windows: Mapping[str, tuple[int, int]], sizes: Mapping[str, int]) -> int:
         return max(sizes.get(name, 0), windows[name][1])
-
-
-class _Minus(Product):
-    """A quantifier minus 1: zero where it has no rows."""
