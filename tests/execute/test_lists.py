@@ -164,6 +164,63 @@ def test_labels_of_candidate_pairs() -> None:
     close(layer(coo(every, values)).to_dense(), layer(values.reshape(N, N, 2)))
 
 
+@pytest.mark.parametrize("mark", ["!", "?"])
+@pytest.mark.parametrize("is_last", [True, False])
+@pytest.mark.parametrize("schedule", ["paper", "adaptive"])
+def test_candidate_values_of_functional_variables(mark: str, is_last: bool, schedule: str) -> None:
+    declared = f"P(e, c{mark})" if is_last else f"P(c{mark}, e)"
+    x, z = ("P(x,y)", "P(z,y)") if is_last else ("P(y,x)", "P(y,z)")
+    layer = LogicMP(f"{declared}\nF(e, e)\nS(c)\n0.8 F(x,z) ^ {x} => {z}\n0.3 {x} => S(y)\n"
+                    f"0.2 {x} ^ {z} ^ x != z => S(y)", dtype=torch.float64, schedule=schedule)
+    torch.manual_seed(0)
+    can = torch.rand(N, 6) < 0.3
+    can[torch.arange(N), torch.randint(6, (N,))] = True
+    can[3] = False if mark == "?" else can[3]
+    can = can if is_last else can.mT
+    indices = can.nonzero().t()
+    values = torch.randn(indices.shape[1], dtype=torch.float64, requires_grad=True)
+    single = torch.randn(6, dtype=torch.float64, requires_grad=True)
+    links = random_links()
+    tensor = torch.sparse_coo_tensor(indices, values, tuple(can.shape))
+    got = layer({"P": tensor, "S": single}, {"F": links})
+    matrix = torch.zeros(can.shape, dtype=torch.float64).index_put(tuple(indices), values)
+    false = torch.where(can, torch.nan, 0.0)
+    want = layer({"P": matrix, "S": single}, {"F": dense_links(links), "P": false})
+    close(got["S"], want["S"])
+    close(got["P"].values(), want["P"][tuple(indices)])
+    losses = [found["S"].sum() + (pairs ** 2).sum() for found, pairs in (
+        (got, got["P"].values()), (want, want["P"][tuple(indices)]))]
+    inputs = [values, single, *layer.parameters()]
+    for one, other in zip(*(torch.autograd.grad(loss, inputs) for loss in losses), strict=True):
+        close(one, other)
+    # some of the candidates are observed
+    known = torch.where(torch.arange(len(values)) % 7 == 0, 0.0, torch.nan).double()
+    facts = torch.sparse_coo_tensor(indices, known, tuple(can.shape))
+    got = layer({"P": tensor, "S": single}, {"F": links, "P": facts})
+    false = false.double().index_put(tuple(indices), known)
+    want = layer({"P": matrix, "S": single}, {"F": dense_links(links), "P": false})
+    close(got["P"].values(), want["P"][tuple(indices)])
+
+
+def test_observed_values_of_functional_variables() -> None:
+    layer = LogicMP("P(e, c!)\nF(e, e)\nS(c)\n0.8 F(x,z) ^ P(x,y) => P(z,y)\n0.3 F(x,x) ^ P(x,y) => S(y)",
+                    dtype=torch.float64, sizes={"e": N})
+    value = torch.randint(6, (N,), generator=torch.Generator().manual_seed(0))
+    single, links = torch.randn(6, dtype=torch.float64), random_links()
+    pairs = torch.stack([torch.arange(N), value])
+    whole = torch.zeros(N, 6, dtype=torch.bool)
+    whole[pairs[0], pairs[1]] = True
+    want = layer({"S": single}, {"F": dense_links(links), "P": whole})["S"]
+    close(layer({"S": single}, {"F": links, "P": pairs})["S"], want)
+    close(layer({"S": single}, {"F": links, "P": whole.double().to_sparse_coo()})["S"], want)
+    with pytest.raises(LogicMPError, match="makes 2 values of one variable true; expected one, because P"):
+        layer({"S": single}, {"F": links, "P": torch.cat([pairs, (pairs[:, :1] + torch.tensor([[0], [1]])) % 6], 1)})
+    with pytest.raises(LogicMPError, match="has one value for each e, but entity 4 has no candidate"):
+        layer({"S": single}, {"F": links, "P": pairs[:, pairs[0] != 4]})
+    with pytest.raises(LogicMPError, match=r"mask\['c'\] and candidates of P\(e, c!\) cannot be combined"):
+        layer({"P": whole.double().to_sparse_coo(), "S": single}, {"F": links}, {"c": torch.ones(6)})
+
+
 def test_evidence_on_candidates() -> None:
     layer = LogicMP("0.5 C(a,b) ^ C(b,c) => C(a,c)", dtype=torch.float64)
     indices = torch.tensor([[0, 1, 2, 0], [1, 2, 0, 2]])

@@ -21,6 +21,7 @@ from logicmp.execute.state import Call
 from logicmp.facts.supports import Support, make_support
 from logicmp.normalize.build import SEMANTICS
 from logicmp.parse.theory import Predicate
+from logicmp.plan import eliminate
 from logicmp.testing.executor_battery import weights_of
 from logicmp.testing.random_models import random_model
 
@@ -218,7 +219,9 @@ def case_of(text: str, shares: Mapping[str, float], n: int = 6, observed: tuple[
         x = torch.from_numpy(numbers.random(p.shape(sizes)))
         x = (x + x.mT) / 2 if p.symmetric else x / x.sum(-1, keepdim=True) if p.labels is not None else x
         if p.name in shares:
-            mask = torch.from_numpy(numbers.random(x.shape[: len(p.types)]) < shares[p.name])
+            # all values of a functional variable, or none
+            shape = [1 if k in p.functional else n for k, n in enumerate(x.shape[: len(p.types)])]
+            mask = torch.from_numpy(numbers.random(shape) < shares[p.name])
             mask = mask | mask.mT if p.symmetric else mask
             supports[p.name] = support_of(p, mask, sizes)
             x = (torch.ones_like(x) if p.name in observed else x) * (mask if p.labels is None else mask.unsqueeze(-1))
@@ -242,6 +245,20 @@ RULES = {
     "labels": ("L(n, n)\ny(n) in {P, Q, R}\n0.5 L(x,z) ^ y(x)=P => y(z)=P\n0.4 L(x,z) ^ y(x)=Q => y(z)!=R",
                {"L": 0.4}, ("L",)),
     "labels of pairs": ("r(n, n) in {P, Q, R}\n0.5 r(x,y)=P ^ r(y,z)=P => r(x,z)=P", {"r": 0.5}, ()),
+    "a hard rule": ("F(p, p)\nS(p)\nF(x,y) ^ S(x) => S(y).", {"F": 0.3}, ("F",)),
+    "functional, the values dense": ("P(e, c!)\nF(e, e)\n0.5 F(x,z) ^ P(x,y) => P(z,y)\n0.4 P(x,y) ^ P(z,y) ^ x != z",
+                                     {"P": 0.6, "F": 0.4}, ("F",)),
+    "functional, the value first": ("P(c?, e)\nF(e, e)\n0.5 F(x,z) ^ P(y,x) => P(y,z)", {"P": 0.6, "F": 0.4}, ()),
+    "repeated variables": ("0.5 A(a,a) ^ B(a,b) ^ B(b,b) => A(b,a)", {"A": 0.6, "B": 0.6}, ()),
+    "an inequality that no literal has": ("0.5 A(a,b) ^ A(c,d) ^ a != d ^ S(b) => S(c)", {"A": 0.4}, ()),
+    "forall with a premise": ("0.5 (FORALL y (F(x,y) => S(y))) => T(x)", {"F": 0.4}, ("F",)),
+    "forall of the whole rule": ("0.5 FORALL y ((F(x,y) => S(y)) => S(x))", {"F": 0.9}, ("F",)),
+    "forall": ("0.5 S(x) ^ (FORALL y F(x,y)) => T(x)\n0.3 (FORALL y F(A,y)) => S(B)\n0.2 A(x,z) => FORALL y F(x,y)",
+               {"F": 0.9, "A": 0.5}, ()),
+    "exists with an inequality": ("0.5 S(x) => EXIST y (F(x,y) ^ x != y ^ S(y))", {"F": 0.5}, ()),
+    "exists over two variables": ("0.5 S(x) => EXIST y, z (F(x,y) ^ G(y,z))", {"F": 0.4, "G": 0.4}, ()),
+    "exists of a symmetric predicate": ("symmetric C(t, t)\n0.5 C(a,a) => EXIST b (C(a,b) ^ C(b,b))", {"C": 0.4}, ()),
+    "two weights per constant": ("0.5 A(+a,+b) ^ S(b) => B(a,b)", {"A": 0.4, "B": 0.4}, ()),
     "one weight per constant": ("0.5 A(+a,b) ^ S(b) => B(a,b)", {"A": 0.4, "B": 0.4}, ()),
     "exists": ("0.5 S(x) => EXIST y F(x,y)\n"
                "0.3 A(x,z) => EXIST y (F(x,y) ^ G(y,z))", {"F": 0.4, "A": 0.5, "G": 0.4}, ()),
@@ -295,9 +312,19 @@ def test_a_list_above_the_limit_is_rejected() -> None:
 
 
 def test_a_quantifier_over_all_constants_is_rejected() -> None:
-    case = case_of("0.5 S(x) => FORALL y F(x,y)\n0.5 S(x) ^ (FORALL y F(x,y))", {"F": 0.5})
-    with pytest.raises(CostError, match="EXIST y ranges over all 6 constants of thing"):
+    # S(y) is not zero where F has no rows
+    case = case_of("0.5 S(x) => EXIST y (F(x,y) v S(y))", {"F": 0.5})
+    with pytest.raises(CostError, match="EXIST y ranges over all 6 constants of thing") as error:
         sparse_of(case)
+    assert error.value.hint == "give the quantified part a predicate that has facts"
+
+
+def test_all_bindings_of_dense_predicates_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(eliminate, "MAX_BOX", 100)
+    case = case_of("0.5 F(a,b) ^ D(b,c) => S(c)", {"F": 0.5}, n=20)
+    with pytest.raises(CostError, match="this rule needs all 400 bindings of b, c") as error:
+        sparse_of(case)
+    assert error.value.hint == ("add a literal with facts that binds them, or give candidates for the dense predicate")
 
 
 def test_many_complements_are_rejected() -> None:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ..errors import CostError, LogicMPError, closest
-from ..facts.supports import Support, flat_theory, make_support, rows_type
+from ..facts.supports import Support, flat_theory, make_support, rows_type, values_type
 from ..parse.theory import Predicate, Theory
 from .inputs import Inputs, Mask, is_sparse, only_predicate, read_inputs, read_masks
 from .mean_field import Run
@@ -65,8 +65,12 @@ def _rows_that_exist(predicate: Predicate, support: Support, masks: Tensors) -> 
     """By variable of a sparse predicate whether its entities exist, [batch, variables]; None without masks for them."""
     # the first row of each variable
     first = slice(None, None, support.width) if support.places is None else np.unique(
-        support.places, return_index=True)[1]
+        support.places // support.width, return_index=True)[1]
     found = None
+    for k in predicate.functional if support.lists_values else ():
+        if predicate.types[k] in masks:
+            raise LogicMPError(f"mask[{predicate.types[k]!r}] and candidates of {predicate} cannot be combined",
+                               f"remove the candidates that do not exist, and the mask of {predicate.types[k]}")
     for k, name in enumerate(predicate.types):
         if name in masks and k not in predicate.functional:
             part = masks[name][:, torch.from_numpy(support.columns[k][first].astype(np.int64))]
@@ -102,12 +106,16 @@ class SparseRun(Run):
 
     indices: dict[str, Tensor]
     places: dict[str, Tensor]
+    supports: Mapping[str, Support]
 
     def output(self, logits: Mapping[str, Tensor], name: str, shape: Sequence[int]) -> Tensor:
         """The logits of a predicate, dense or with the indices that were given; observed atoms are certain."""
         if name not in self.places:
             return super().output(logits, name, shape)
-        values = super().output(logits, name, self.inputs.unary[name].shape[1:])[self.places[name]]
+        values = super().output(logits, name, self.inputs.unary[name].shape[1:])
+        # the values of a functional variable are listed, or they are dense
+        is_listed = len(self.places[name]) and self.supports[name].lists_values
+        values = (values.flatten() if is_listed else values)[self.places[name]]
         return torch.sparse_coo_tensor(self.indices[name], values, tuple(shape), is_coalesced=True,
                                        check_invariants=False)
 
@@ -209,8 +217,15 @@ def _plan(theory: Theory, sizes: Mapping[str, int], rows: Mapping[str, _Rows], f
     for name in {**rows, **facts}:
         predicate = theory.predicate[name]
         parts = [group[name].indices for group in (rows, facts) if name in group]
+        if len({len(part) for part in parts}) > 1:
+            raise LogicMPError(f"unary[{name!r}] and evidence[{name!r}] have different sparse dimensions",
+                               "list the values of functional arguments in both, or in none")
         columns = torch.cat(parts, 1).cpu().numpy()
         support = supports[name] = make_support(predicate, list(columns), sizes)
+        if is_true.get(name) and predicate.functional and support.width > 1:
+            raise LogicMPError(f"evidence[{name!r}] makes {support.width} values of one variable true; expected "
+                               f"{'at most one' if predicate.may_be_none else 'one'}, because {predicate}",
+                               "keep one value for each; give a sparse tensor with NaN for values that are unobserved")
         for found, group in zip(places, (rows, facts), strict=True):
             if name in group:
                 own = group[name].indices.cpu().numpy()
@@ -223,7 +238,7 @@ def _plan(theory: Theory, sizes: Mapping[str, int], rows: Mapping[str, _Rows], f
 
 def _find_keys(predicate: Predicate, support: Support, own: np.ndarray) -> np.ndarray:
     """The value of each given tuple; of a functional predicate, the variable."""
-    if not predicate.functional:
+    if not predicate.functional or support.lists_values:
         return support.find(list(own))
     keys = [k for k in range(len(predicate.arguments)) if k not in predicate.functional]
     columns: list[np.ndarray] = [np.zeros(own.shape[1], dtype=np.int64)] * len(predicate.arguments)
@@ -243,7 +258,9 @@ def _run(theory: Theory, sizes: Mapping[str, int], dense: Tensors, dense_evidenc
         if name in true:
             continue
         flat = plan.executor.theory.predicate[name]
-        shape = flat.shape({**sizes, rows_type(name): support.n_values // support.width})
+        shape = flat.shape({**sizes, rows_type(name): support.n_values // support.width,
+                            values_type(name): support.width})
+        n_first = support.n_values if support.lists_values else shape[0]
         if name in rows:
             values = rows[name].values
             assert values is not None
@@ -251,17 +268,25 @@ def _run(theory: Theory, sizes: Mapping[str, int], dense: Tensors, dense_evidenc
                 raise LogicMPError(f"unary[{name!r}] is a sparse tensor without entries: none of its atoms can be true",
                                    "give the atoms that can be true as entries, or call .to_dense() on it")
             at = plan.unary_places[name]
-            unary[name] = values.new_zeros(shape).index_add(0, at, values)
+            unary[name] = values.new_zeros(n_first, *values.shape[1:]).index_add(0, at, values).reshape(shape)
             if theory.predicate[name].symmetric:
                 # both orders may be given: one variable, whose potential is their mean
                 unary[name] = unary[name] / torch.bincount(at, minlength=shape[0]).clamp_min(1)
         else:
             unary[name] = torch.zeros(shape, dtype=dtype, device=plan.executor.device)
-        if name in facts:
-            values = facts[name].values
+        if name in facts or support.lists_values:
             known = torch.full(shape, torch.nan, dtype=dtype, device=plan.executor.device)
-            own = known.new_ones(()) if values is None else values.to(dtype)
-            evidence[name] = known.index_put((plan.evidence_places[name],), own)
+            if support.lists_values:
+                # places without a candidate are false
+                assert support.places is not None
+                inside = torch.zeros(n_first, dtype=torch.bool, device=known.device)
+                inside[torch.from_numpy(support.places).to(known.device)] = True
+                known = torch.where(inside, known.flatten(), 0.0)
+            if name in facts:
+                values = facts[name].values
+                own = known.new_ones(()) if values is None else values.to(dtype)
+                known = known.index_put((plan.evidence_places[name],), own)
+            evidence[name] = known.reshape(shape)
     if not unary:
         raise LogicMPError("unary is empty", f"give log-odds for one of: {', '.join(theory.predicate)}")
     # the tensors that were given come first
@@ -274,7 +299,7 @@ def _run(theory: Theory, sizes: Mapping[str, int], dense: Tensors, dense_evidenc
                            "entities before it, as torch_geometric's Batch does")
     run = SparseRun(plan.executor, inputs, weights, reduce)
     run.indices = {name: part.indices for name, part in rows.items()}
-    run.places = dict(plan.unary_places)
+    run.places, run.supports = dict(plan.unary_places), plan.supports
     return run
 
 
@@ -287,11 +312,12 @@ def _read_rows(predicate: Predicate, what: str, tensor: Tensor) -> _Rows:
     keys = len(predicate.arguments) - len(predicate.functional)
     n_dense = (predicate.labels is not None) + len(predicate.functional)
     is_last = predicate.functional == tuple(range(keys, len(predicate.arguments)))
-    if coo.sparse_dim() != keys or coo.dense_dim() != n_dense or not is_last:
+    is_listed = bool(predicate.functional) and coo.sparse_dim() == len(predicate.arguments) and not coo.dense_dim()
+    if not is_listed and (coo.sparse_dim() != keys or coo.dense_dim() != n_dense or not is_last):
         raise LogicMPError(f"{what} has {coo.sparse_dim()} sparse and {coo.dense_dim()} dense dimensions; expected "
                            f"{keys} and {n_dense}, because {predicate}",
-                           "values of a functional argument must be the last dimensions, and dense" if not is_last else
-                           f"torch.sparse_coo_tensor(indices, values) with indices [{keys}, n]"
+                           "make all dimensions sparse: the values of a functional argument that can be true"
+                           if not is_last else f"torch.sparse_coo_tensor(indices, values) with indices [{keys}, n]"
                            + (" and values [n, values]" if n_dense else ""))
     return _Rows(coo.indices(), coo.values(), tuple(coo.shape))
 
@@ -325,7 +351,7 @@ def _check_meaning(predicate: Predicate, what: str, columns: Tensor, sizes: Mapp
 
 def _check_range(predicate: Predicate, what: str, indices: Tensor, sizes: Mapping[str, int]) -> None:
     keys = [t for k, t in enumerate(predicate.types) if k not in predicate.functional]
-    for k, type_name in enumerate(keys):
+    for k, type_name in enumerate(predicate.types if len(indices) == len(predicate.types) else keys):
         if not indices.shape[1]:
             continue
         low, high = (int(x) for x in indices[k].aminmax())

@@ -284,7 +284,7 @@ class SparseExecutor:
         total: Tensor | None = None
         for part, coefficient in value.parts:
             x = coefficient * values[part]
-            total = 1 + x if total is None else total + x
+            total = value.base + x if total is None else total + x
         return torch.ones(len(value.output), 1, dtype=torch.float64, device=self.device) if total is None else total
 
     # down

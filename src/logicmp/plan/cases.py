@@ -10,11 +10,12 @@ Room: normalize -> **plan** -> eliminate.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from ..errors import CostError, Span
-from ..normalize.cubes import Cube, Differ, Literal, Product, Range, Signed, Var, collect, names_in
+from ..normalize.cubes import Cube, Differ, Literal, Product, Range, Same, Signed, Var, collect, names_in
 from ..normalize.meet import split_difference
 from ..parse.theory import Theory
 from .build import hosts
@@ -64,7 +65,8 @@ class Cases:
                 found.append((coefficient, cube))
             elif apart is not None:
                 todo[:0] = [(coefficient * c, part) for c, part in split_difference(cube, apart, self.theory.sizes)]
-            elif product is not None and not isinstance(product, Minus):
+            elif (product is not None and not isinstance(product, Minus)
+                    and self.elsewhere(self.of_quantifier(product, span)) != 0):
                 rest = tuple(f for f in cube.factors if f is not product)
                 # 1 + (product - 1): the second term is zero where the product has no rows
                 minus = Minus(product.over, product.terms)
@@ -77,7 +79,15 @@ class Cases:
     def of_quantifier(self, product: Product, span: Span | None) -> tuple[Signed, ...]:
         """The cases of a quantified part, without any complement; 1 where an entity is missing."""
         return collect((c, self._masked(part, (product.over, *part.variables), span) if part.factors else part)
-                       for c, cube in product.terms for c, part in self._expand(c, cube, True, span))
+                       for c, cube in product.terms for c, part in self._expand(c, cube, True, span)
+                       for c, part in _without_differences(c, part))
+
+    def elsewhere(self, terms: Iterable[Signed]) -> int | None:
+        """What the cases of a quantified part add up to where they have no rows; None if that depends on a mask."""
+        found = [(c, cube.variables) for c, cube in terms if not cube.factors]
+        if any(v.type in self.present.values() for _, variables in found for v in variables):
+            return None
+        return sum(c * math.prod(self.sizes[v.type] + v.low - v.high for v in variables) for c, variables in found)
 
     def _masked(self, cube: Cube, variables: Collection[Range], span: Span | None) -> Cube:
         """A cube that is zero where an entity of these variables is missing."""
@@ -113,3 +123,14 @@ class Cases:
             own = tuple(replace(f, negated=False) for f, take in zip(chosen, picked, strict=True) if take)
             found.append((coefficient * (-1) ** len(own), replace(cube, factors=(*rest, *own))))
         return found
+
+
+def _without_differences(coefficient: int, cube: Cube) -> list[Signed]:
+    """Apply `[x!=y] = 1 - [x=y]` where no literal has both."""
+    apart = next((f for f in cube.factors if isinstance(f, Differ) and not hosts(cube, f)), None)
+    if apart is None:
+        return [(coefficient, cube)]
+    rest = tuple(f for f in cube.factors if f is not apart)
+    same = Same(apart.left, apart.right).in_order()
+    return [part for c, factors in ((coefficient, rest), (-coefficient, (*rest, same)))
+            for part in _without_differences(c, replace(cube, factors=factors))]

@@ -129,7 +129,11 @@ class _Builder:
 
     def _factors(self, cube: Cube, windows: Mapping[str, tuple[int, int]]) -> list[Factor] | None:
         """The factors of a cube; None if one of them is zero everywhere."""
-        conditions = [f for f in cube.factors if isinstance(f, (Same, Differ))]
+        conditions = [f for f in cube.factors if isinstance(f, (Same, Differ)) and any(names_in(f))]
+        for f in cube.factors:
+            # of two constants
+            if isinstance(f, (Same, Differ)) and f not in conditions and (f.left == f.right) != isinstance(f, Same):
+                return None
         found: list[Factor] = []
         placed: set[Same | Differ] = set()
         literals = [f for f in cube.factors if isinstance(f, Literal)]
@@ -146,15 +150,37 @@ class _Builder:
                     found.append(self._dense(f.args, (self.sizes[name],), Operand(value), key, ()))
                 continue
             names = {t.name for t in f.args if isinstance(t, Var)}
-            own = [c for c in conditions if set(names_in(c)) <= names]
+            own = [c for c in conditions if set(names_in(c)) <= names
+                   and (isinstance(c, Differ) or f.predicate in self.supports)]
             found.append(self._literal(f, own, windows))
             placed |= set(own)
-        left = [c for c in conditions if c not in placed]
-        if left:
-            raise CostError(f"the condition {left[0]} of this rule has no literal with both variables", self._span(),
-                            "split the rule, or make its predicates dense")
+        # a condition that no literal has is a list of its own
+        found += [self._same(c, windows) for c in conditions if c not in placed]
         found += [self._product(f, windows) for f in cube.factors if isinstance(f, Product)]
         return None if any(f.pattern is not None and not f.pattern.n for f in found) else found
+
+    def _same(self, condition: Same | Differ, windows: Mapping[str, tuple[int, int]]) -> Factor:
+        """The bindings that make two terms equal."""
+        terms = [condition.left, condition.right]
+        variables = [t for t in terms if isinstance(t, Var)]
+        assert isinstance(condition, Same)
+        # of the first variable; a constant decides it
+        first = variables[0]
+        low, high = windows[first.name]
+        columns = [np.arange(low, high, dtype=np.int32)]
+        if len(variables) == 2:
+            columns.append(columns[0] + np.int32(first.offset - variables[1].offset))
+            low, high = windows[variables[1].name]
+            keep = (columns[1] >= low) & (columns[1] < high)
+        else:
+            (index,) = (t.index for t in terms if not isinstance(t, Var))
+            keep = columns[0] + first.offset == index
+        names = tuple(t.name for t in variables)
+        spans = tuple(windows[n] for n in names)
+        key: Hashable = ("same", tuple(str(replace(t, name="") if isinstance(t, Var) else t) for t in terms), spans)
+        if key not in self._patterns:
+            self._patterns[key] = Pattern(names, tuple(c[keep] for c in columns), tuple(high for _, high in spans))
+        return Factor(names, key, self._patterns[key].renamed(names))
 
     def _literal(self, literal: Literal, conditions: Sequence[Same | Differ],
                  windows: Mapping[str, tuple[int, int]]) -> Factor:
@@ -319,20 +345,20 @@ class _Builder:
     # quantifiers
 
     def _product(self, product: Product, windows: Mapping[str, tuple[int, int]]) -> Factor:
-        """A quantifier: a product over rows, 1 for every value of its variable that has no row."""
+        """A quantifier: a product over rows, 1 for every value of its variable that has no row.
+
+        Or 0 for such a value: then the product counts only where every value has a row.
+        """
         over = product.over
         inner = {**windows, over.name: (-over.low, self.sizes[over.type] - over.high)}
         terms = self.cases.of_quantifier(product, self._span())
-        constant = sum(c * math.prod(self.sizes[v.type] + v.low - v.high for v in cube.variables)
-                       for c, cube in terms if not cube.factors)
+        elsewhere = self.cases.elsewhere(terms)
         outer = tuple(dict.fromkeys(names_in(product)))
         names = (*outer, over.name)
         too_wide = CostError(
             f"EXIST {over.name} ranges over all {self.sizes[over.type]:,} constants of {over.type} in this rule",
             self._span(), "give the quantified part a predicate that has facts")
-        is_counted = any(v.type in self.present.values() for _, cube in terms if not cube.factors
-                         for v in cube.variables)
-        if constant != 1 or is_counted:
+        if elsewhere not in (0, 1) or (elsewhere == 0 and over.type in self.present.values()):
             raise too_wide
         found: list[tuple[Form, list[np.ndarray], float]] = []
         sizes: dict[str, int] = {}
@@ -367,13 +393,22 @@ class _Builder:
             parts_made.append((self._value(made, (key, len(parts_made)), is_live), coefficient))
             live |= is_live
         minus_one = isinstance(product, Minus)
-        if len(outer) > 1:
+        if elsewhere == 0:
+            all_groups, output = project(pattern.columns[:-1], outer, shown[:-1]) if outer else (
+                Pattern((), (np.zeros(1, dtype=np.int32),), (1,)), np.zeros(pattern.n, dtype=np.int32))
+            low, high = inner[over.name]
+            whole = np.flatnonzero(np.bincount(output, minlength=all_groups.n) == high - low).astype(np.int32)
+            groups = Pattern(outer, tuple(c[whole] for c in all_groups.columns), all_groups.sizes, whole)
+            n_places = all_groups.n
+        elif len(outer) > 1:
             groups, output = project(pattern.columns[:-1], outer, shown[:-1])
             n_places = groups.n
         else:
-            groups, output = None, pattern.columns[0] if outer else np.zeros(pattern.n, dtype=np.int32)
+            groups = None
+            output = pattern.columns[0] if outer else np.zeros(pattern.n, dtype=np.int32)
             n_places = self._size_of(outer[0], windows, sizes) if outer else 1
-        value = self._value(Grouped(tuple(parts_made), output, n_places, minus_one), key, live)
+        value = self._value(Grouped(tuple(parts_made), output, n_places, minus_one, float(elsewhere)), key,
+                            live)
         shape = (n_places,) * (groups is None and bool(outer))
         return Factor(outer, key, groups, tuple(map(Var, outer)), shape, Operand(value))
 
