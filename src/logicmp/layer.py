@@ -24,6 +24,7 @@ from .execute.dense import DenseExecutor
 from .execute.exact_run import ExactPlans, ExactRun, read_labels
 from .execute.explain import Push, explain_atom
 from .execute.inputs import FLOATS, Evidence, Inputs, Logits, Mask, fact_tensors, has_sparse, read_inputs
+from .execute.listed import Listed
 from .execute.lists import make_sparse_run
 from .execute.marginals import as_given
 from .execute.mean_field import Run, Watch, initial_weights
@@ -115,6 +116,8 @@ class LogicMP(nn.Module):
                                {name: int(size) for name, size in (sizes or {}).items()}, max_elements, method)
         # for sparse tensors, by their indices
         self._sparse: list[Any] = []
+        # dense evidence that is mostly false
+        self._listed: Listed | None = None
         self._warn = Warnings()
         # as it was given; `theory` is without the facts, which are evidence
         self.source = parse_theory(theory) if isinstance(theory, str) else theory
@@ -163,11 +166,18 @@ class LogicMP(nn.Module):
                                f"{inputs.like.device}", f"call .to({str(inputs.like.device)!r}) on the layer")
         return inputs
 
-    def _run(self, unary: Logits, evidence: Evidence | None, mask: Mask | None) -> Run:
+    def _run(self, unary: Logits, evidence: Evidence | None, mask: Mask | None, may_list: bool = True) -> Run:
         weights = self.weights
         if has_sparse(self.theory, unary, evidence):
             return make_sparse_run(self.theory, unary, self._with_facts(evidence), mask, self.options.sizes, weights,
                                    self.options.semantics, self.options.reduce, self._sparse)
+        given = self._with_facts(evidence)
+        if may_list and given is not None and not is_tracing():
+            self._listed = self._listed or Listed()
+            run = self._listed.run(self.executor, self.theory, unary, given, mask, self.options.sizes, weights,
+                                   self.options.semantics, self.options.reduce)
+            if run is not None:
+                return run
         inputs = self._inputs(unary, evidence, mask)
         return Run(self.executor(inputs.sizes, tuple(inputs.observed)), inputs, weights, self.options.reduce)
 
@@ -416,7 +426,7 @@ class LogicMP(nn.Module):
             if has_sparse(self.theory, unary, evidence):
                 raise LogicMPError("explain needs dense tensors",
                                    "call .to_dense() on a part of the data that has the atom")
-            return explain_atom(self._run(unary, evidence, mask), self.options.schedule, atom, item,
+            return explain_atom(self._run(unary, evidence, mask, may_list=False), self.options.schedule, atom, item,
                                 self.options.semantics)
 
     def report(self, unary: Logits, evidence: Evidence | None = None, mask: Mask | None = None) -> Report:
@@ -426,8 +436,9 @@ class LogicMP(nn.Module):
             unary, evidence, mask: as for `forward`; all items of a batch are reported together.
         """
         with torch.no_grad():
-            run = self._run(unary, evidence, mask)
-            if self.options.method == "mean-field" or not self._may_be_exact:
+            is_plain = self.options.method == "mean-field" or not self._may_be_exact
+            run = self._run(unary, evidence, mask, may_list=is_plain)
+            if is_plain:
                 return build_report(run, self.options.schedule)
             exact = self._exact(run.inputs, evidence, self.options.method == "auto")
             if not exact.is_complete:
@@ -490,7 +501,7 @@ class LogicMP(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         # plans are made again when needed
-        return {**self.__dict__, "_exact_plans": None, "_sparse": []}
+        return {**self.__dict__, "_exact_plans": None, "_sparse": [], "_listed": None}
 
     def extra_repr(self) -> str:
         return f"{len(self.theory.rules)} rules, {self.options.schedule}"

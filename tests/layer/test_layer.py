@@ -350,6 +350,16 @@ def test_a_padded_batch_is_its_items_one_by_one(name: str, semantics: str, reduc
         close(layer.theory_loss(unary, mask=mask)[k], layer.theory_loss(item), 1e-9, 1e-10)
 
 
+def test_observed_atoms_of_missing_entities_do_not_count() -> None:
+    # the second argument of F is in no other literal: evidence that is true in the padding was counted
+    layer = LogicMP("F(p, p)\nS(p)\n1 F(x,y) => S(x)", dtype=torch.float64)
+    x, links = torch.randn(2, 4, dtype=torch.float64), torch.ones(4, 4, dtype=torch.bool)
+    mask = torch.tensor([[True, True, True, False], [True, True, True, True]])
+    got = layer({"S": x}, {"F": links}, mask)["S"]
+    close(got[0, :3], layer({"S": x[0, :3]}, {"F": links[:3, :3]})["S"])
+    close(got[1], layer({"S": x[1]}, {"F": links})["S"])
+
+
 def test_one_mask_without_batch_is_for_all_items() -> None:
     layer = LogicMP(TRANSITIVITY, iterations=2).double()
     x = randn(3, 4, 4)

@@ -113,15 +113,18 @@ def read_inputs(theory: Theory, unary: Logits, evidence: Evidence | None, mask: 
         is_shared = tensor.dim() == _n_dims(theory.predicate[name])
         return (tensor.unsqueeze(0) if is_shared else flat(name, tensor)).to(like.dtype)
 
-    masks = _masks(theory, mask, sizes, batch, like)
+    masks = read_masks(theory, mask, sizes, batch, like)
     found = Inputs({}, {}, {}, masks, sizes, batch)
     for name, tensor in given_evidence.items():
         is_whole = tensor.dtype == torch.bool or (name not in given and _is_complete(theory.predicate[name], tensor))
         if not is_whole and not is_tracing() and not (tensor.isnan() | (tensor == 0) | (tensor == 1)).all():
             raise LogicMPError(f"evidence[{name!r}] has values other than 0, 1 and NaN",
                                "1 is true, 0 false, NaN unobserved; pass probabilities as log-odds in unary")
-        (found.observed if is_whole else found.evidence)[name] = _as_variables(
-            found, theory.predicate[name], shared(name, tensor))
+        values = _as_variables(found, theory.predicate[name], shared(name, tensor))
+        if is_whole:
+            found.observed[name] = _without_missing(found, theory.predicate[name], values)
+        else:
+            found.evidence[name] = values
     found.unary.update({name: flat(name, tensor) for name, tensor in given.items() if name not in found.observed})
     for predicate in theory.predicates:
         if predicate.name not in found.unary and predicate.name not in found.observed:
@@ -133,6 +136,20 @@ def read_inputs(theory: Theory, unary: Logits, evidence: Evidence | None, mask: 
         # the batch size must be visible somewhere
         found.observed.update({name: x.expand(n_batch, *x.shape[1:]) for name, x in found.observed.items()})
     return found
+
+
+def _without_missing(inputs: Inputs, predicate: Predicate, values: Tensor) -> Tensor:
+    """Observed atoms, false where an entity does not exist."""
+    exists = inputs.exists(predicate)
+    if exists is None:
+        return values
+    if not is_tracing():
+        # padding is false in most data: then evidence that all items share stays shared
+        is_missing = [(1 + k, (inputs.masks[t] == 0).any(0)) for k, t in enumerate(predicate.types)
+                      if t in inputs.masks]
+        if not any(bool(values.index_select(k, missing.nonzero()[:, 0]).any()) for k, missing in is_missing):
+            return values
+    return values * exists
 
 
 def check_finite(tensor: Tensor, message: str, hint: str) -> None:
@@ -318,8 +335,9 @@ def _batch_shape(theory: Theory, unary: Mapping[str, Tensor], evidence: Mapping[
     return batch
 
 
-def _masks(theory: Theory, mask: Tensor | Mapping[str, Tensor] | None, sizes: Mapping[str, int],
-           batch: tuple[int, ...], like: Tensor) -> dict[str, Tensor]:
+def read_masks(theory: Theory, mask: Tensor | Mapping[str, Tensor] | None, sizes: Mapping[str, int],
+               batch: tuple[int, ...], like: Tensor) -> dict[str, Tensor]:
+    """Masks by type, [batch, n], checked."""
     if mask is None:
         return {}
     if isinstance(mask, Tensor):

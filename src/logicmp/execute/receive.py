@@ -148,8 +148,8 @@ class _Alike:
 
     def total(self, values: Values, matrix: Tensor, theory: Theory, call: Call) -> Tensor:
         x = view(values[self.source.predicate], self.source.args, self.source.axes, call)
-        mixed = x @ matrix if matrix.dim() == 2 else (x.flatten(1, -2) @ matrix).reshape(*x.shape[:-1],
-                                                                                        matrix.shape[-1])
+        mixed = x @ matrix if matrix.dim() == 2 else (x.unsqueeze(1).flatten(1, -2) @ matrix).reshape(
+            *x.shape[:-1], matrix.shape[-1])
         return unview(mixed, self.place, theory, call)
 
 

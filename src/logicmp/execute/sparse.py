@@ -5,8 +5,10 @@ Room: plan -> **execute** -> layer.  Paper: Eq. 4-5.
     F(x,y) S(x) !S(y)      F observed: a sparse matrix; messages are its products with S and with 1 - S
     C(a,b) C(b,c) C(a,c)   one list of triangles; all three messages in one pass
 
-Terms without sparse literals run as dense tensors. A sparse predicate is one vector of values, [1, rows], so the loop
-and the marginals need not know of it. Sums are float64, whatever the precision of the marginals.
+Terms without sparse literals run as dense tensors. A sparse predicate is one vector of values, [batch, rows], so the
+loop and the marginals need not know of it. Here every value is [places, items], one item if all of a batch share it:
+a list serves all items, and what they read at a place lies together. Sums are float64, whatever the precision of the
+marginals.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from ..normalize.build import normalize_theory
 from ..parse.theory import Theory
 from ..plan.build import MAX_ELEMENTS, build_plan
 from ..plan.eliminate import MAX_ROWS, build_rows
-from ..plan.forms import Form, Grouped, Made, Operand, ReadAll, Root, RowPlan, WeightsOf
+from ..plan.forms import Form, Grouped, Made, Operand, Present, ReadAll, Root, RowPlan, WeightsOf
 from .dense import DenseExecutor
 from .recompute import Replay
 from .rows import Bilinear, Groups, Rows, make_rows
@@ -29,11 +31,14 @@ from .state import Call, Values
 
 # a value of the rows, beside the values of the dense plan
 _ROW = "row"
+# of each sparse matrix, what depends on weights only
+_MIX, _ONES = "mix of rows", "ones of rows"
 
 
 def build_sparse_executor(theory: Theory, sizes: Mapping[str, int], supports: Mapping[str, Support],
                           observed: Collection[str] = (), semantics: str = "exact", max_rows: int = MAX_ROWS,
-                          max_elements: int = MAX_ELEMENTS, device: torch.device | None = None) -> SparseExecutor:
+                          max_elements: int = MAX_ELEMENTS, device: torch.device | None = None,
+                          masked: Collection[str] = ()) -> SparseExecutor:
     """Normalize and plan a theory for given sizes, sparse predicates and observed predicates.
 
     Args:
@@ -45,8 +50,9 @@ def build_sparse_executor(theory: Theory, sizes: Mapping[str, int], supports: Ma
         max_rows: reject a rule that needs a list with more rows.
         max_elements: as for `build_plan`.
         device: of the tensors.
+        masked: types of which some entities may be missing; a call has masks for them.
     """
-    plan = build_rows(normalize_theory(theory, semantics, sizes), sizes, supports, observed, max_rows)
+    plan = build_rows(normalize_theory(theory, semantics, sizes), sizes, supports, observed, max_rows, masked)
     return SparseExecutor(plan, theory, sizes, supports, observed, max_elements, device or torch.device("cpu"))
 
 
@@ -71,24 +77,30 @@ class _Batch:
         self.ones = torch.tensor(signed, dtype=torch.float64, device=device) * is_one_minus
         self.products = torch.tensor(signed, dtype=torch.float64, device=device) * (1 - 2 * is_one_minus.double())
 
-    def derivatives(self, values: Mapping[int, Tensor], weights: Tensor) -> dict[int, Tensor]:
-        """The derivative by each value on this side.
+    def mix(self, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """C, [vectors v, vectors u, items or 1], and (M 1) c, [places, items or 1, vectors u]: once per call.
 
         Args:
-            weights: of all rules, [rules].
+            weights: of all rules, [items or 1, rules].
         """
-        seeds = weights[self.rules]
-        mix = weights.new_zeros(len(self.other), len(self.own)).index_put(
-            (self.rows, self.columns), self.products * seeds, accumulate=True)
-        sums = weights.new_zeros(len(self.own)).index_add(0, self.columns, self.ones * seeds)
+        seeds, n_items, n_own = weights[:, self.rules], len(weights), len(self.own)
+        mix = weights.new_zeros(len(self.other) * n_own, n_items).index_add(
+            0, self.rows * n_own + self.columns, (self.products * seeds).mT)
+        sums = weights.new_zeros(n_own, n_items).index_add(0, self.columns, (self.ones * seeds).mT)
+        return mix.reshape(len(self.other), n_own, n_items), self.matrix.sums[self.side].unsqueeze(-1) * sums.mT
+
+    def derivatives(self, values: Mapping[int, Tensor], mix: Tensor, ones: Tensor) -> dict[int, Tensor]:
+        """The derivative by each value on this side; `mix` and `ones` are those of `self.mix`."""
         read = [values[v] for v in self.other]
         if len(read) == len(self.own) == 1:
             # one vector: no matrices of one column
-            product = self.matrix.product(self.side, read[0])
-            return {self.own[0]: product * mix[0, 0] + self.matrix.sums[self.side] * sums[0]}
-        total = self.matrix.product(self.side, torch.stack(read, 1)) @ mix
-        total = total + self.matrix.sums[self.side].unsqueeze(1) * sums
-        return dict(zip(self.own, total.unbind(1), strict=True))
+            return {self.own[0]: torch.addcmul(ones[..., 0], self.matrix.product(self.side, read[0]), mix[0, 0])}
+        width = max(x.shape[1] for x in read)
+        # [places, items, vectors]
+        stacked = torch.stack([x if x.shape[1] == width else x.expand(-1, width) for x in read], -1)
+        product = self.matrix.product(self.side, stacked.flatten(1)).reshape(-1, width, len(read))
+        total = product @ mix[..., 0] if mix.shape[-1] == 1 else torch.einsum("pis,soi->pio", product, mix)
+        return dict(zip(self.own, (total + ones).unbind(-1), strict=True))
 
 
 class SparseExecutor:
@@ -100,6 +112,7 @@ class SparseExecutor:
         self.dense = DenseExecutor(build_plan(rows.dense, sizes, observed, max_elements), theory)
         self.plan = self.dense.plan
         self.device = device
+        self.observed = frozenset(observed)
         self.theory = flat_theory(theory, supports, [name for name in supports if name in set(observed)])
         self._lengths = [self._length(k, sizes, supports, theory) for k in range(len(rows.values))]
         self._lists: dict[Hashable, Rows] = {}
@@ -127,6 +140,8 @@ class SparseExecutor:
         value = self.rows.values[k]
         if isinstance(value, (Made, Grouped)):
             return value.n_places
+        if isinstance(value, Present):
+            return sizes[value.type]
         if isinstance(value, WeightsOf):
             rule = theory.rules[value.rule]
             types = [rule.variables[name] for name in rule.per_constant]
@@ -169,7 +184,15 @@ class SparseExecutor:
         """The values that depend only on evidence and weights: once per call, not once per iteration."""
         values = self.dense.constants(call)
         found = self._values({}, call, {}, only_constant=True)
-        return {**values, **{(_ROW, k): x for k, x in found.items()}}
+        values |= {(_ROW, k): x for k, x in found.items()}
+        if self._batches:
+            # a rule with one weight per constant has no terms here
+            plain = [w if rule.n_weight_axes == 0 else w.new_zeros(()) for w, rule in
+                     zip(call.weights, self.plan.rules, strict=True)]
+            weights = torch.stack(torch.broadcast_tensors(*(w.to(torch.float64).reshape(-1) for w in plain)), -1)
+            for k, batch in enumerate(self._batches):
+                values[_MIX, k], values[_ONES, k] = batch.mix(weights)
+        return values
 
     def messages(self, q: Mapping[str, Tensor], call: Call, constants: Values) -> dict[str, Tensor]:
         """The weighted derivatives of all violation counts: d(sum of w V)/dq, for every predicate of `q`."""
@@ -181,8 +204,9 @@ class SparseExecutor:
         """Eq. 2 without the normalization: base - d(sum of w V)/dq, for every predicate of `base`."""
         found = self.dense.subtract_messages(base, q, call, constants, replay)
         known = {key[1]: x for key, x in constants.items() if isinstance(key, tuple) and key[0] == _ROW}
-        for name, message in self._messages(self._values(q, call, known), call, q).items():
-            total = message.to(found[name].dtype).reshape(found[name].shape)
+        for name, message in self._messages(self._values(q, call, known), call, q, constants).items():
+            shape = found[name].shape
+            total = message.to(found[name].dtype).expand(shape[0], *message.shape[1:]).reshape(shape)
             if replay is not None:
                 replay.updates.setdefault(name, []).append((total.detach(), None))
             found[name] = found[name] - total
@@ -192,29 +216,31 @@ class SparseExecutor:
         """The expected violations of each rule, [batch, rules]; weighted, times the rule's weight."""
         values = self._values(q, call, {}, with_weights=weighted)
         products: dict[Hashable, Tensor] = {}
-        totals = [call.like.new_full((), constant, dtype=torch.float64) for constant in self.rows.constants]
+        n_items = call.like.shape[0]
+        totals = [call.like.new_full((n_items,), constant, dtype=torch.float64) for constant in self.rows.constants]
         for root, rows in self._roots:
             first = self._operand(root.form.operands[0], values)
             slope = self._derivatives(root.form, rows, values, (0,), products)[0]
-            totals[root.rule] = totals[root.rule] + root.coefficient * (first * slope).sum()
+            totals[root.rule] = totals[root.rule] + root.coefficient * (first * slope).sum(0)
         if weighted:
             totals = [total if self.plan.rules[f].n_weight_axes else total * self._weight(f, call)
                       for f, total in enumerate(totals)]
         dense = self.dense.counts(q, call, weighted)
-        return dense + torch.stack(totals).to(dense.dtype) if totals else dense
+        return dense + torch.stack(totals, -1).to(dense.dtype) if totals else dense
 
     def weighted_groundings(self, call: Call) -> Tensor:
         """The groundings of each rule times their weights, [batch, rules]: its score if none is violated."""
         return self.dense.weighted_groundings(call)
 
     def _weight(self, f: int, call: Call) -> Tensor:
-        return call.weights[f].to(torch.float64).reshape(())
+        """[1], or one for each item."""
+        return call.weights[f].to(torch.float64).reshape(-1)
 
     # up
 
     def _values(self, q: Mapping[str, Tensor], call: Call, known: Mapping[int, Tensor], with_weights: bool = True,
                 only_constant: bool = False) -> dict[int, Tensor]:
-        """The values of the plan, flat and in float64."""
+        """The values of the plan, [places, items or 1] in float64."""
         values = dict(known)
         for k, value in enumerate(self.rows.values):
             if k in values or (only_constant and self.rows.live[k]):
@@ -222,11 +248,13 @@ class SparseExecutor:
             if isinstance(value, ReadAll):
                 self._read(k, value, q, call, values)
             elif isinstance(value, WeightsOf):
-                weights = call.weights[value.rule].to(torch.float64).reshape(-1)
+                weights = call.weights[value.rule].to(torch.float64).flatten(1).mT
                 values[k] = weights if with_weights else torch.ones_like(weights)
+            elif isinstance(value, Present):
+                values[k] = call.masks[value.type].to(torch.float64).mT.contiguous()
             elif isinstance(value, Made):
                 xs = [self._operand(o, values) for o in value.form.operands]
-                output = torch.zeros(value.n_places, dtype=torch.float64, device=self.device)
+                output = torch.zeros(value.n_places, 1, dtype=torch.float64, device=self.device)
                 values[k] = self._made[k].derivatives([output, *xs], (0,))[0]
             else:
                 product = self._groups[k].products(self._inside(value, values))
@@ -235,12 +263,13 @@ class SparseExecutor:
 
     def _read(self, k: int, value: ReadAll, q: Mapping[str, Tensor], call: Call, values: dict[int, Tensor]) -> None:
         """Read a predicate; of one with labels, all sets of them at once."""
-        x = (q[value.predicate] if value.predicate in q else call.observed[value.predicate])[0].to(torch.float64)
+        x = (q[value.predicate] if value.predicate in q else call.observed[value.predicate]).to(torch.float64)
         if value.labels is None:
-            values[k] = x.reshape(-1)
+            values[k] = x.reshape(len(x), -1).mT.contiguous()
             return
         numbers, sets = self._sets[value.predicate]
-        values.update(zip(numbers, (x.reshape(-1, len(sets)) @ sets).unbind(1), strict=True))
+        read = x.reshape(len(x), -1, len(sets)) @ sets
+        values.update(zip(numbers, read.movedim(0, 1).unbind(-1), strict=True))
 
     def _operand(self, operand: Operand, values: Mapping[int, Tensor]) -> Tensor:
         x = values[operand.value]
@@ -255,8 +284,8 @@ class SparseExecutor:
         total: Tensor | None = None
         for part, coefficient in value.parts:
             x = coefficient * values[part]
-            total = 1 + x if total is None else total + x
-        return torch.ones(len(value.output), dtype=torch.float64, device=self.device) if total is None else total
+            total = value.base + x if total is None else total + x
+        return torch.ones(len(value.output), 1, dtype=torch.float64, device=self.device) if total is None else total
 
     # down
 
@@ -274,17 +303,14 @@ class SparseExecutor:
             found.append(rows.sums[k] - products[key] if other.negated else products[key])
         return found
 
-    def _messages(self, values: Mapping[int, Tensor], call: Call, q: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def _messages(self, values: Mapping[int, Tensor], call: Call, q: Mapping[str, Tensor],
+                  constants: Values) -> dict[str, Tensor]:
+        """By predicate, [items or 1, places] or [items or 1, places, labels]."""
         adjoints: dict[int, list[Tensor]] = {}
         products: dict[Hashable, Tensor] = {}
-        if self._batches:
-            # a rule with one weight per constant has no terms here
-            plain = [w if rule.n_weight_axes == 0 else w.new_zeros(()) for w, rule in
-                     zip(call.weights, self.plan.rules, strict=True)]
-            weights = torch.stack([w.to(torch.float64).reshape(()) for w in plain])
-            for batch in self._batches:
-                for v, slope in batch.derivatives(values, weights).items():
-                    adjoints.setdefault(v, []).append(slope)
+        for number, batch in enumerate(self._batches):
+            for v, slope in batch.derivatives(values, constants[_MIX, number], constants[_ONES, number]).items():
+                adjoints.setdefault(v, []).append(slope)
         for root, rows in self._roots:
             if self._is_batched(root, rows):
                 continue
@@ -304,12 +330,11 @@ class SparseExecutor:
             if k not in adjoints or not self.rows.live[k]:
                 continue
             total = adjoints.pop(k)
-            adjoint = total[0] if len(total) == 1 else torch.stack(total).sum(0) if len(total) > 4 else sum(
-                total[1:], total[0])
+            adjoint = sum(total[1:], total[0])
             if isinstance(value, ReadAll) and value.labels is not None:
                 by_label.setdefault(value.predicate, {})[k] = adjoint
             elif isinstance(value, ReadAll):
-                found[value.predicate] = self._both_orders(value.predicate, adjoint, q)
+                found[value.predicate] = self._both_orders(value.predicate, adjoint.mT, q)
             elif isinstance(value, Made):
                 operands = value.form.operands
                 wanted = tuple(1 + j for j, o in enumerate(operands) if self.rows.live[o.value])
@@ -324,7 +349,8 @@ class SparseExecutor:
             numbers, sets = self._sets[name]
             columns = [column for column, number in enumerate(numbers) if number in parts]
             # a message to a set goes to all its labels
-            found[name] = torch.stack([parts[numbers[c]] for c in columns], 1) @ sets[:, columns].mT
+            stacked = torch.stack(torch.broadcast_tensors(*(parts[numbers[c]] for c in columns)), -1)
+            found[name] = (stacked @ sets[:, columns].mT).movedim(0, 1)
         return found
 
     def _add(self, adjoints: dict[int, list[Tensor]], operand: Operand, slope: Tensor) -> None:
@@ -334,6 +360,6 @@ class SparseExecutor:
         """Add up the messages to the two orders of a dense symmetric predicate, which are one variable."""
         if not self.theory.predicate[name].symmetric:
             return adjoint
-        square = adjoint.reshape(q[name].shape[1:])
+        square = adjoint.reshape(-1, *q[name].shape[1:])
         # on the diagonal the two orders are one atom
-        return square + square.mT - torch.diag_embed(square.diagonal())
+        return square + square.mT - torch.diag_embed(square.diagonal(0, 1, 2))

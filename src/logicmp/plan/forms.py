@@ -37,6 +37,13 @@ class WeightsOf:
 
 
 @dataclass(frozen=True)
+class Present:
+    """1 for each entity of a masked type that exists, 0 for padding."""
+
+    type: str
+
+
+@dataclass(frozen=True)
 class Operand:
     """A value of a form, or one minus it."""
 
@@ -69,7 +76,7 @@ class Made:
 
 @dataclass(frozen=True, eq=False)
 class Grouped:
-    """For each place, the product of 1 + (sum of values) over its rows; 1 where a place has no rows."""
+    """For each place, the product of base + (sum of values) over its rows; 1 where a place has no rows."""
 
     # values over the same rows, with their coefficients
     parts: tuple[tuple[int, float], ...]
@@ -78,9 +85,11 @@ class Grouped:
     n_places: int
     # subtract 1, so that places without rows are 0
     minus_one: bool
+    # 1 for a quantifier that is 1 where it has no rows; 0 for one that is 0 there: only places with all rows are read
+    base: float = 1.0
 
 
-Value = ReadAll | WeightsOf | Made | Grouped
+Value = ReadAll | WeightsOf | Present | Made | Grouped
 
 
 @dataclass(frozen=True, eq=False)
