@@ -12,6 +12,7 @@ and the marginals need not know of it. Sums are float64, whatever the precision 
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -22,9 +23,10 @@ from ..parse.theory import Theory
 from ..plan.build import MAX_ELEMENTS, build_plan
 from ..plan.eliminate import MAX_ROWS, Form, Grouped, Made, Operand, ReadAll, Root, RowPlan, WeightsOf, build_rows
 from .dense import DenseExecutor
+from .fused import Fused, can_fuse, flat, is_thin
 from .recompute import Replay
 from .rows import Bilinear, Groups, Rows, make_rows
-from .state import Call, Values
+from .state import Call, Values, is_tracing
 
 # a value of the rows, beside the values of the dense plan
 _ROW = "row"
@@ -104,9 +106,9 @@ class SparseExecutor:
         self._lists: dict[Hashable, Rows] = {}
         self._groups = {k: Groups(v.output, v.n_places, device) for k, v in enumerate(rows.values)
                         if isinstance(v, Grouped)}
-        self._roots = [(root, self._list(root.form)) for root in rows.roots]
-        self._made = {k: self._made_list(v) for k, v in enumerate(rows.values) if isinstance(v, Made)}
-        self._batches = self._find_batches()
+        is_plain = device.type == "cpu" and not any(rule.n_weight_axes for rule in self.plan.rules)
+        is_fused = is_plain and can_fuse(rows, self.theory) and is_thin(rows, self._lengths)
+        self._fused = Fused(rows) if is_fused else None
         # by predicate with labels, the values that read sets of them, and these sets, [labels, sets]
         self._sets: dict[str, tuple[list[int], Tensor]] = {}
         for p in theory.predicates:
@@ -120,7 +122,23 @@ class SparseExecutor:
         self._outputs = {k: torch.from_numpy(v.output.copy()).to(device) for k, v in enumerate(rows.values)
                          if isinstance(v, Grouped)}
 
-    # lists
+    # lists; made when first used, which a fused run never does
+
+    @cached_property
+    def _roots(self) -> list[tuple[Root, Rows]]:
+        # a first call in inference mode must leave nothing that training cannot use
+        with torch.inference_mode(False):
+            return [(root, self._list(root.form)) for root in self.rows.roots]
+
+    @cached_property
+    def _made(self) -> dict[int, Rows]:
+        with torch.inference_mode(False):
+            return {k: self._made_list(v) for k, v in enumerate(self.rows.values) if isinstance(v, Made)}
+
+    @cached_property
+    def _batches(self) -> list[_Batch]:
+        with torch.inference_mode(False):
+            return self._find_batches()
 
     def _length(self, k: int, sizes: Mapping[str, int], supports: Mapping[str, Support], theory: Theory) -> int:
         value = self.rows.values[k]
@@ -167,6 +185,8 @@ class SparseExecutor:
     def constants(self, call: Call) -> Values:
         """The values that depend only on evidence and weights: once per call, not once per iteration."""
         values = self.dense.constants(call)
+        if self._fused is not None and self._runs_fused(call):
+            return values
         found = self._values({}, call, {}, only_constant=True)
         return {**values, **{(_ROW, k): x for k, x in found.items()}}
 
@@ -179,6 +199,10 @@ class SparseExecutor:
                           replay: Replay | None = None) -> dict[str, Tensor]:
         """Eq. 2 without the normalization: base - d(sum of w V)/dq, for every predicate of `base`."""
         found = self.dense.subtract_messages(base, q, call, constants, replay)
+        if self._fused is not None and self._runs_fused(call):
+            total = {name: x.to(torch.float64, copy=x is base[name]).contiguous() for name, x in found.items()}
+            self._fused.subtract(flat(total), flat({**call.observed, **q}), [float(w) for w in call.weights])
+            return {name: x.to(found[name].dtype) for name, x in total.items()}
         known = {key[1]: x for key, x in constants.items() if isinstance(key, tuple) and key[0] == _ROW}
         for name, message in self._messages(self._values(q, call, known), call, q).items():
             total = message.to(found[name].dtype).reshape(found[name].shape)
@@ -187,8 +211,17 @@ class SparseExecutor:
             found[name] = found[name] - total
         return found
 
+    def _runs_fused(self, call: Call) -> bool:
+        return call.like.shape[0] == 1 and not torch.is_grad_enabled() and not is_tracing()
+
     def counts(self, q: Mapping[str, Tensor], call: Call, weighted: bool = False) -> Tensor:
         """The expected violations of each rule, [batch, rules]; weighted, times the rule's weight."""
+        if self._fused is not None and self._runs_fused(call):
+            found = torch.from_numpy(self._fused.counts(flat({**call.observed, **q})))
+            if weighted:
+                found = found * torch.stack([w.to(torch.float64).reshape(()) for w in call.weights])
+            dense = self.dense.counts(q, call, weighted)
+            return dense + found.to(dense.dtype)
         values = self._values(q, call, {}, with_weights=weighted)
         products: dict[Hashable, Tensor] = {}
         totals = [call.like.new_full((), constant, dtype=torch.float64) for constant in self.rows.constants]
