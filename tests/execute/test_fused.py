@@ -15,7 +15,7 @@ from logicmp.testing.executor_battery import weights_of
 
 def compare(case: Case, executor: SparseExecutor) -> None:
     """Counts and messages with gradients, by the lists of each rule, and without, in place."""
-    executor._fused = Fused(executor.rows)
+    executor.fused = Fused(executor.rows)
     weights = weights_of(case.theory, case.sizes)
     q = {name: case.rows(name, case.q[name]) for name in case.latent}
     observed = {name: case.q[name] for name in case.observed if name not in case.supports}
@@ -64,12 +64,12 @@ def test_labels_and_quantifiers_run_as_before() -> None:
         text, shares, observed = RULES[name]
         executor = sparse_of(case_of(text, shares, observed=observed))
         assert not can_fuse(executor.rows, executor.theory)
-        assert executor._fused is None
+        assert executor.fused is None
 
 
 def test_a_thin_list_is_fused_and_a_matrix_is_not() -> None:
     thin = sparse_of(case_of("0.5 A(a,b) ^ B(b,a) => C(a,b)", {"A": 0.3, "B": 0.3, "C": 0.3}, n=12))
     assert is_thin(thin.rows, thin._lengths)
-    assert thin._fused is not None
+    assert thin.fused is not None
     text, shares, observed = RULES["smokers"]
-    assert sparse_of(case_of(text, shares, observed=observed, n=40))._fused is None
+    assert sparse_of(case_of(text, shares, observed=observed, n=40)).fused is None

@@ -107,8 +107,9 @@ class SparseExecutor:
         self._groups = {k: Groups(v.output, v.n_places, device) for k, v in enumerate(rows.values)
                         if isinstance(v, Grouped)}
         is_plain = device.type == "cpu" and not any(rule.n_weight_axes for rule in self.plan.rules)
-        is_fused = is_plain and can_fuse(rows, self.theory) and is_thin(rows, self._lengths)
-        self._fused = Fused(rows) if is_fused else None
+        # all lists as the plan's own columns, if they can run in place; used if that is faster
+        self.columns = Fused(rows) if is_plain and can_fuse(rows, self.theory) else None
+        self.fused = self.columns if is_thin(rows, self._lengths) else None
         # by predicate with labels, the values that read sets of them, and these sets, [labels, sets]
         self._sets: dict[str, tuple[list[int], Tensor]] = {}
         for p in theory.predicates:
@@ -185,7 +186,7 @@ class SparseExecutor:
     def constants(self, call: Call) -> Values:
         """The values that depend only on evidence and weights: once per call, not once per iteration."""
         values = self.dense.constants(call)
-        if self._fused is not None and self._runs_fused(call):
+        if self.fused is not None and self._runs_fused(call):
             return values
         found = self._values({}, call, {}, only_constant=True)
         return {**values, **{(_ROW, k): x for k, x in found.items()}}
@@ -199,9 +200,9 @@ class SparseExecutor:
                           replay: Replay | None = None) -> dict[str, Tensor]:
         """Eq. 2 without the normalization: base - d(sum of w V)/dq, for every predicate of `base`."""
         found = self.dense.subtract_messages(base, q, call, constants, replay)
-        if self._fused is not None and self._runs_fused(call):
+        if self.fused is not None and self._runs_fused(call):
             total = {name: x.to(torch.float64, copy=x is base[name]).contiguous() for name, x in found.items()}
-            self._fused.subtract(flat(total), flat({**call.observed, **q}), [float(w) for w in call.weights])
+            self.fused.subtract(flat(total), flat({**call.observed, **q}), [float(w) for w in call.weights])
             return {name: x.to(found[name].dtype) for name, x in total.items()}
         known = {key[1]: x for key, x in constants.items() if isinstance(key, tuple) and key[0] == _ROW}
         for name, message in self._messages(self._values(q, call, known), call, q).items():
@@ -216,8 +217,8 @@ class SparseExecutor:
 
     def counts(self, q: Mapping[str, Tensor], call: Call, weighted: bool = False) -> Tensor:
         """The expected violations of each rule, [batch, rules]; weighted, times the rule's weight."""
-        if self._fused is not None and self._runs_fused(call):
-            found = torch.from_numpy(self._fused.counts(flat({**call.observed, **q})))
+        if self.fused is not None and self._runs_fused(call):
+            found = torch.from_numpy(self.fused.counts(flat({**call.observed, **q})))
             if weighted:
                 found = found * torch.stack([w.to(torch.float64).reshape(()) for w in call.weights])
             dense = self.dense.counts(q, call, weighted)

@@ -96,7 +96,12 @@ def _table(theory: Theory, name: str, support: Support) -> FactTable:
 
 
 def _heads(cube: Cube, targets: set[str]) -> list[Literal]:
-    """The literals that must be true where all premises are; a cube is violated where they are false."""
+    """The literals that must be true where all premises are; a cube is violated where they are false.
+
+    A rule without premises has none: it is a prior of all atoms, and would list them all.
+    """
+    if all(f.negated for f in cube.factors if isinstance(f, Literal)) and cube.variables:
+        return []
     return [f for f in cube.factors if isinstance(f, Literal) and f.negated and f.predicate in targets]
 
 
