@@ -18,6 +18,7 @@ from torch import Tensor
 
 from ..execute.fused import Fused
 from ..execute.rows import Bilinear
+from ..facts.supports import distinct
 from ..parse.theory import Theory
 
 
@@ -33,29 +34,19 @@ class LinearOdds:
 
     def __init__(self, theory: Theory, fused: Fused, q: Mapping[str, np.ndarray], truth: Mapping[str, np.ndarray]):
         n_rules = len(theory.rules)
-        starts = dict(zip(truth, np.cumsum([0, *map(len, truth.values())]).tolist(), strict=False))
         is_true = np.concatenate([np.zeros(0), *truth.values()])
         # Rows of counts are compared by a number of 64 bits: a million distinct ones have two equal numbers with a
         # probability of 1e-7.
         keys = np.where(is_true > 0, np.uint64(1), np.uint64(0))
         factors = np.random.default_rng(0).integers(1, 2**63, n_rules, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
-        out = {name: np.zeros(len(x)) for name, x in truth.items()}
-        entries: list[tuple[np.ndarray, np.ndarray]] = []
-        reads = _predicates(fused)
-        for f in range(n_rules):
-            weights = [float(f == k) for k in range(n_rules)]
-            fused.subtract(out, q, weights, frozenset([f]))
-            found = [np.zeros(0, dtype=np.int64)], [np.zeros(0)]
-            for name in reads[f] & out.keys():
-                at = np.flatnonzero(out[name])
-                found[0].append(at + starts[name])
-                found[1].append(out[name][at])
-                out[name][at] = 0
-            atoms, counts = (np.concatenate(parts) for parts in found)
-            keys[atoms] += _scrambled(counts.view(np.uint64)) * factors[f]
-            entries.append((atoms, counts))
-        _, first, number = np.unique(keys, return_index=True, return_inverse=True)
-        del keys, out
+        entries = count_atoms(fused, q, {name: len(x) for name, x in truth.items()})
+        for factor, (atoms, counts) in zip(factors, entries, strict=True):
+            keys[atoms] += _scrambled(counts.view(np.uint64)) * factor
+        known = distinct(keys)
+        number = np.searchsorted(known, keys)
+        first = np.zeros(len(known), dtype=np.int64)
+        first[number] = np.arange(len(keys))
+        del keys
         self.n_atoms = torch.from_numpy(np.bincount(number, minlength=len(first)).astype(np.float64))
         self.truth = torch.from_numpy(is_true[first].astype(np.float64))
         is_first = np.zeros(len(is_true), dtype=bool)
@@ -74,6 +65,31 @@ class LinearOdds:
         vector = torch.stack([w.reshape(()) for w in weights])
         odds = self.matrix.product(0, vector)
         return (self.n_atoms * (torch.nn.functional.softplus(odds) - self.truth * odds)).sum()
+
+
+def count_atoms(fused: Fused, q: Mapping[str, np.ndarray], lengths: Mapping[str, int]
+                ) -> list[tuple[np.ndarray, np.ndarray]]:
+    """What the log-odds of atoms gain by each rule with the weight 1: for each rule, atoms and numbers that are not 0.
+
+    Args:
+        fused: the lists of the rules.
+        q: marginals by predicate, flat.
+        lengths: the predicates to look at, with the number of their atoms; atoms are numbered in this order.
+    """
+    starts = dict(zip(lengths, np.cumsum([0, *lengths.values()]).tolist(), strict=False))
+    out = {name: np.zeros(n) for name, n in lengths.items()}
+    n_rules = len(fused.rows.constants)
+    entries = []
+    for f, reads in enumerate(_predicates(fused)):
+        fused.subtract(out, q, [float(f == k) for k in range(n_rules)], frozenset([f]))
+        atoms, counts = [np.zeros(0, dtype=np.int64)], [np.zeros(0)]
+        for name in sorted(reads & out.keys()):
+            at = np.flatnonzero(out[name])
+            atoms.append(at + starts[name])
+            counts.append(out[name][at])
+            out[name][at] = 0
+        entries.append((np.concatenate(atoms), np.concatenate(counts)))
+    return entries
 
 
 def _predicates(fused: Fused) -> list[set[str]]:
