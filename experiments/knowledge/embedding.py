@@ -21,16 +21,13 @@ from logicmp.limits import Progress, silent
 from ..checkpoint import Checkpoint
 from .data import Graph
 
-# queries that are scored at once outside training
-CHUNK = 1024
-
 
 @dataclass(frozen=True)
 class EmbeddingSettings:
     """Chosen by the MRR on the validation triples."""
 
     rank: int = 128
-    epochs: int = 20
+    epochs: int = 15
     rate: float = 0.1
     n3: float = 0.05
     # queries (head, relation) in a batch
@@ -57,20 +54,6 @@ class ComplEx(nn.Module):
     def scores(self, heads: Tensor, relations: Tensor) -> Tensor:
         """The scores of all entities as tails, [n, entities]."""
         return self.queries(heads, relations) @ self.entities.mT
-
-    @torch.no_grad()
-    def score_atoms(self, heads: np.ndarray, relation: int, tails: np.ndarray) -> np.ndarray:
-        """The mean of the two scores of each atom: as a tail of its head, and as a head of its tail."""
-        half = len(self.relations) // 2
-        found = np.empty(len(heads), dtype=np.float32)
-        size = 2**16
-        for start in range(0, len(heads), size):
-            part = slice(start, start + size)
-            h, t = (torch.from_numpy(x[part].astype(np.int64)) for x in (heads, tails))
-            forth = (self.queries(h, torch.full_like(h, relation)) * self.entities[t]).sum(-1)
-            back = (self.queries(t, torch.full_like(t, relation + half)) * self.entities[h]).sum(-1)
-            found[part] = ((forth + back) / 2).numpy()
-        return found
 
 
 class _SharedSoftmax(torch.autograd.Function):

@@ -80,7 +80,7 @@ def test_values_and_slopes_equal_the_dense_ones(name: str, seed: int, monkeypatc
 
 @pytest.mark.parametrize("name", ["premises observed", "all predicted", "a fact as its own premise"])
 def test_lists_are_counted_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    sparse, world, _ = both(name, 0, monkeypatch)
+    sparse, _, _ = both(name, 0, monkeypatch)
     assert sparse.linear is not None
     n_atoms = sum(len(x) for x in sparse.truth.values())
     assert float(sparse.linear.n_atoms.sum()) == n_atoms
@@ -88,7 +88,7 @@ def test_lists_are_counted_once(name: str, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_learn_takes_reach(monkeypatch: pytest.MonkeyPatch) -> None:
-    sparse, world, _ = both("premises observed", 1, monkeypatch)
+    sparse, _, _ = both("premises observed", 1, monkeypatch)
     text, query = THEORIES["premises observed"]
     theory = parse_theory(text)
     evidence = parse_facts(facts(["F", "K"], 1), theory)
