@@ -45,7 +45,7 @@ def marginals(inputs: Inputs, predicate: Predicate, logits: Tensor) -> Tensor:
     else:
         q = torch.sigmoid(logits)
         if evidence is not None:
-            q = torch.where(evidence.isnan(), q, evidence.nan_to_num())
+            q = torch.where(evidence.isnan(), q, evidence)
     if exists is None:
         return q
     return q * exists

@@ -14,6 +14,7 @@ marginals.
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -25,9 +26,10 @@ from ..plan.build import MAX_ELEMENTS, build_plan
 from ..plan.eliminate import MAX_ROWS, build_rows
 from ..plan.forms import Form, Grouped, Made, Operand, Present, ReadAll, Root, RowPlan, WeightsOf
 from .dense import DenseExecutor
+from .fused import Fused, can_fuse, flat, is_thin
 from .recompute import Replay
 from .rows import Bilinear, Groups, Rows, make_rows
-from .state import Call, Values
+from .state import Call, Values, is_tracing
 
 # a value of the rows, beside the values of the dense plan
 _ROW = "row"
@@ -118,9 +120,10 @@ class SparseExecutor:
         self._lists: dict[Hashable, Rows] = {}
         self._groups = {k: Groups(v.output, v.n_places, device) for k, v in enumerate(rows.values)
                         if isinstance(v, Grouped)}
-        self._roots = [(root, self._list(root.form)) for root in rows.roots]
-        self._made = {k: self._made_list(v) for k, v in enumerate(rows.values) if isinstance(v, Made)}
-        self._batches = self._find_batches()
+        is_plain = device.type == "cpu" and not any(rule.n_weight_axes for rule in self.plan.rules)
+        # all lists as the plan's own columns, if they can run in place; used if that is faster
+        self.columns = Fused(rows) if is_plain and can_fuse(rows, self.theory) else None
+        self.fused = self.columns if is_thin(rows, self._lengths) else None
         # by predicate with labels, the values that read sets of them, and these sets, [labels, sets]
         self._sets: dict[str, tuple[list[int], Tensor]] = {}
         for p in theory.predicates:
@@ -134,7 +137,23 @@ class SparseExecutor:
         self._outputs = {k: torch.from_numpy(v.output.copy()).to(device) for k, v in enumerate(rows.values)
                          if isinstance(v, Grouped)}
 
-    # lists
+    # lists; made when first used, which a fused run never does
+
+    @cached_property
+    def _roots(self) -> list[tuple[Root, Rows]]:
+        # a first call in inference mode must leave nothing that training cannot use
+        with torch.inference_mode(False):
+            return [(root, self._list(root.form)) for root in self.rows.roots]
+
+    @cached_property
+    def _made(self) -> dict[int, Rows]:
+        with torch.inference_mode(False):
+            return {k: self._made_list(v) for k, v in enumerate(self.rows.values) if isinstance(v, Made)}
+
+    @cached_property
+    def _batches(self) -> list[_Batch]:
+        with torch.inference_mode(False):
+            return self._find_batches()
 
     def _length(self, k: int, sizes: Mapping[str, int], supports: Mapping[str, Support], theory: Theory) -> int:
         value = self.rows.values[k]
@@ -183,6 +202,8 @@ class SparseExecutor:
     def constants(self, call: Call) -> Values:
         """The values that depend only on evidence and weights: once per call, not once per iteration."""
         values = self.dense.constants(call)
+        if self.fused is not None and self._runs_fused(call):
+            return values
         found = self._values({}, call, {}, only_constant=True)
         values |= {(_ROW, k): x for k, x in found.items()}
         if self._batches:
@@ -203,6 +224,10 @@ class SparseExecutor:
                           replay: Replay | None = None) -> dict[str, Tensor]:
         """Eq. 2 without the normalization: base - d(sum of w V)/dq, for every predicate of `base`."""
         found = self.dense.subtract_messages(base, q, call, constants, replay)
+        if self.fused is not None and self._runs_fused(call):
+            total = {name: x.to(torch.float64, copy=x is base[name]).contiguous() for name, x in found.items()}
+            self.fused.subtract(flat(total), flat({**call.observed, **q}), [float(w) for w in call.weights])
+            return {name: x.to(found[name].dtype) for name, x in total.items()}
         known = {key[1]: x for key, x in constants.items() if isinstance(key, tuple) and key[0] == _ROW}
         for name, message in self._messages(self._values(q, call, known), call, q, constants).items():
             shape = found[name].shape
@@ -212,8 +237,17 @@ class SparseExecutor:
             found[name] = found[name] - total
         return found
 
+    def _runs_fused(self, call: Call) -> bool:
+        return call.like.shape[0] == 1 and not torch.is_grad_enabled() and not is_tracing()
+
     def counts(self, q: Mapping[str, Tensor], call: Call, weighted: bool = False) -> Tensor:
         """The expected violations of each rule, [batch, rules]; weighted, times the rule's weight."""
+        if self.fused is not None and self._runs_fused(call):
+            found = torch.from_numpy(self.fused.counts(flat({**call.observed, **q})))
+            if weighted:
+                found = found * torch.stack([w.to(torch.float64).reshape(()) for w in call.weights])
+            dense = self.dense.counts(q, call, weighted)
+            return dense + found.to(dense.dtype)
         values = self._values(q, call, {}, with_weights=weighted)
         products: dict[Hashable, Tensor] = {}
         n_items = call.like.shape[0]
