@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 import numpy as np
@@ -127,6 +127,7 @@ def _data_lines(lines: Sequence[str]) -> Iterator[str]:
             yield content
 
 
+@cache
 def load_data(name: str, data: str | Path | None = None, is_held_out: bool = False) -> DataSet:
     """A data set: train and valid against test; or, to choose settings, train against valid.
 
@@ -148,7 +149,7 @@ def load_data(name: str, data: str | Path | None = None, is_held_out: bool = Fal
 
 def scaled(name: str, tree: Tree, train: tuple[np.ndarray, np.ndarray], test: tuple[np.ndarray, np.ndarray]) -> DataSet:
     """Fill missing features with the mean of the training items; scale to mean 0 and variance 1."""
-    mean, deviation = np.nanmean(train[0], 0), None
+    mean = np.nanmean(train[0], 0)
     filled = [np.where(np.isnan(features), mean, features) for features, _ in (train, test)]
     deviation = filled[0].std(0)
     deviation[deviation == 0] = 1.0

@@ -125,34 +125,56 @@ class Models:
         return kept.to(like.dtype).mul_(1 / (1 - self.dropout))
 
 
+class Trainer:
+    """Models, their loss and Adam.
+
+    Args:
+        models: one for each seed.
+        head: what the loss is computed with.
+        data: its training items are used.
+        settings: rate and weight decay.
+    """
+
+    def __init__(self, models: Models, head: Head, data: DataSet, settings: Settings):
+        self.models, self.head, self.items = models, head, data.train
+        self.optimizer = torch.optim.Adam(models.parameters, settings.rate, weight_decay=settings.decay, fused=True)
+
+    def order(self) -> Tensor:
+        """All items in a random order for each seed, [seeds, items]."""
+        return torch.stack([torch.randperm(len(self.items), generator=own) for own in self.models.random])
+
+    def step(self, chosen: Tensor) -> Tensor:
+        """Train on some items of each seed, [seeds, batch]; returns the sum of their losses."""
+        labels = self.items.labels[chosen].flatten(0, 1)
+        logits = self.models(self.items.features[chosen], is_training=True).requires_grad_()
+        total = self.head.loss(logits.view(labels.shape), labels).sum()
+        # every seed gets the gradient of its own mean
+        (slope,) = torch.autograd.grad(total, [logits], torch.tensor(1 / chosen.shape[1]))
+        self.models.backward(slope)
+        self.optimizer.step()
+        return total.detach()
+
+
 def train(models: Models, head: Head, data: DataSet, settings: Settings, checkpoint: Checkpoint,
-          made_with: Mapping[str, Any] | None = None, progress: Progress = silent, what: str = "training") -> list[float]:
+          made_with: Mapping[str, Any] | None = None, progress: Progress = silent, what: str = "training"
+          ) -> list[float]:
     """Train the models of all seeds; returns the mean loss of each epoch. An interrupted run can be continued."""
-    optimizer = torch.optim.Adam(models.parameters, settings.rate, weight_decay=settings.decay, fused=True)
+    trainer = Trainer(models, head, data, settings)
     losses: list[float] = []
     before = checkpoint.load(made_with)
     if before is not None:
         for parameter, kept in zip(models.parameters, before["parameters"], strict=True):
             parameter.copy_(kept)
-        optimizer.load_state_dict(before["optimizer"])
+        trainer.optimizer.load_state_dict(before["optimizer"])
         for generator, state in zip(models.random, before["random"], strict=True):
             generator.set_state(state)
         losses = list(before["losses"])
-    features, labels = data.train.features, data.train.labels
-    n_items, n_labels = labels.shape
     for epoch in range(len(losses), settings.epochs):
-        order = torch.stack([torch.randperm(n_items, generator=generator) for generator in models.random])
-        total = torch.zeros(())
+        order, total = trainer.order(), torch.zeros(())
         for chosen in order.split(settings.batch, 1):
-            logits = models(features[chosen], is_training=True).requires_grad_()
-            # every seed gets the gradient of its own mean
-            loss = head.loss(logits.view(-1, n_labels), labels[chosen].view(-1, n_labels)).sum() / chosen.shape[1]
-            (slope,) = torch.autograd.grad(loss, [logits])
-            models.backward(slope)
-            optimizer.step()
-            total += loss.detach() * chosen.shape[1]
-        losses.append(round(float(total) / (n_items * len(models.random)), 6))
-        checkpoint.save(parameters=models.parameters, optimizer=optimizer.state_dict(), losses=losses,
+            total += trainer.step(chosen)
+        losses.append(round(float(total) / order.numel(), 6))
+        checkpoint.save(parameters=models.parameters, optimizer=trainer.optimizer.state_dict(), losses=losses,
                         random=[generator.get_state() for generator in models.random])
         progress(what, epoch + 1, settings.epochs)
     return losses

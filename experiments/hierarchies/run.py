@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -52,8 +53,8 @@ class Experiment:
             group = seeds[k : k + self.together]
             for name in names:
                 plans = [self.plan(name, method, seed) for method in sorted(methods, key=ORDER.index) for seed in group
-                         if method != "one-path" or has_one_path(name)]
-                run_all(plans, lambda plan, group=group: self.measure(plan, group, again), self.results, again)
+                         if method != "one-path" or has_one_path(self.load(name, self.data, self.is_held_out))]
+                run_all(plans, partial(self.measure, group=group, again=again), self.results, again)
 
     def measure(self, plan: Result, group: Sequence[int], again: bool = False) -> list[Result]:
         """Train the model of a row for the seeds of a group without a result; measure it, and what is read from it."""
@@ -81,9 +82,12 @@ class Experiment:
         return found
 
 
-def has_one_path(name: str) -> bool:
-    """Whether every item of a data set has exactly one path of labels, to a leaf."""
-    return not name.endswith("_FUN")
+def has_one_path(data: DataSet) -> bool:
+    """Whether every training item has exactly one path of labels, to a leaf: the row "one-path" needs it."""
+    labels, leaves = data.train.labels, data.train.labels & data.tree.evidence["leaf"]
+    # how many labels a path has that ends here
+    length = torch.bincount(data.tree.pairs[1])
+    return bool((leaves.sum(1) == 1).all() and ((leaves * length).sum(1) == labels.sum(1)).all())
 
 
 def make_models(data: DataSet, settings: Settings, seeds: Sequence[int]) -> Models:
