@@ -133,10 +133,11 @@ def load_data(name: str, data: str | Path | None = None, is_held_out: bool = Fal
 
     Without validation items, every fifth training item is held out.
     """
+    names = [part for part in ("train", "valid", "test") if f"{name}/{part}.arff" in FILES.checksums]
     texts = {part: FILES.read(f"{name}/{part}.arff", data).decode().splitlines()
-             for part in ("train", "valid", "test") if f"{name}/{part}.arff" in FILES.checksums}
+             for part in names if part != "test" or not is_held_out}
     tree = read_tree(texts["train"])
-    parts = {part: read_items(lines, tree) for part, lines in texts.items() if part != "test" or not is_held_out}
+    parts = {part: read_items(lines, tree) for part, lines in texts.items()}
     if "valid" not in parts and is_held_out:
         features, labels = parts["train"]
         chosen = np.arange(len(features)) % HELD_OUT == 0
