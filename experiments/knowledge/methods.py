@@ -2,7 +2,7 @@
 
     rules            log-odds of mean field where rules reach an atom; all other atoms share one lower score
     complex          scores of the embedding model
-    complex+rules    score + strength * (log(p + floor) - log(floor)), with the probability p that the rules give an atom
+    complex+rules    score + strength * (log(p + floor) - log(floor)), where p is the probability that the rules give
 
 Atoms that no rule reaches have p = 0, so their scores do not change. Strength and floor are chosen on a sample of the
 validation triples.

@@ -95,6 +95,14 @@ def test_reach_finds_conclusions(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rows == [{"AC", "BD"}, {"AC", "BD", "CA", "DB"}]
 
 
+def test_a_predicate_that_no_rule_reaches_has_no_answers() -> None:
+    people = "\n".join(f"A(P{k}, P{k + 1})" for k in range(1100))
+    found = infer("A(p, p)\nB(p, p)\nC(p, p)\n1 A(x,y) => C(x,y)\n1 B(x,y) => C(x,y)", people, "B,C", "mean-field",
+                  reach=1)
+    assert len(found) == 1100
+    assert not any(atom.startswith("B") for atom in found)
+
+
 def test_too_many_open_atoms_are_rejected_with_ways_out() -> None:
     people = "\n".join(f"Smokes(P{k})" for k in range(50_000))
     theory = parse_theory("Friends(p, p)\nSmokes(p)\n1 Friends(x,y) => Smokes(x)")

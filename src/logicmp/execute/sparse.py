@@ -225,9 +225,9 @@ class SparseExecutor:
         """Eq. 2 without the normalization: base - d(sum of w V)/dq, for every predicate of `base`."""
         found = self.dense.subtract_messages(base, q, call, constants, replay)
         if self.fused is not None and self._runs_fused(call):
-            total = {name: x.to(torch.float64, copy=x is base[name]).contiguous() for name, x in found.items()}
-            self.fused.subtract(flat(total), flat({**call.observed, **q}), [float(w) for w in call.weights])
-            return {name: x.to(found[name].dtype) for name, x in total.items()}
+            new = {name: x.to(torch.float64, copy=x is base[name]).contiguous() for name, x in found.items()}
+            self.fused.subtract(flat(new), flat({**call.observed, **q}), [float(w) for w in call.weights])
+            return {name: x.to(found[name].dtype) for name, x in new.items()}
         known = {key[1]: x for key, x in constants.items() if isinstance(key, tuple) and key[0] == _ROW}
         for name, message in self._messages(self._values(q, call, known), call, q, constants).items():
             shape = found[name].shape

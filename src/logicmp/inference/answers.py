@@ -288,7 +288,7 @@ def _sparse_answer(query: Query, atom: Atom, solution: Solution, problem: Proble
     rows = np.flatnonzero(keep)
     labels = theory.predicate[atom.predicate].labels
     places = rows if support.places is None else support.places[rows]
-    found = odds.reshape(support.n_values, -1)[places]
+    found = odds.reshape(support.n_values, 1 if labels is None else len(labels))[places]
     if not len(rows) and not bindings:
         found = np.full((1, found.shape[1]), -np.inf)
     if labels is not None:
