@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..execute.dense import build_executor
+from ..execute.batched import build_executor
 from ..execute.inputs import Inputs, read_inputs
 from ..execute.marginals import CERTAIN
 from ..execute.mean_field import Run, largest_change
