@@ -19,7 +19,8 @@ import torch
 
 from ..errors import LogicMPError
 from ..parse.theory import Theory
-from .dense import DenseExecutor, build_executor
+from .batched import build_executor
+from .dense import DenseExecutor
 
 # how many plans a layer keeps
 MAX_PLANS = 256

@@ -22,10 +22,10 @@ from torch import Tensor
 from ..facts.supports import Support, flat_theory
 from ..normalize.build import normalize_theory
 from ..parse.theory import Theory
-from ..plan.build import MAX_ELEMENTS, build_plan
+from ..plan.build import MAX_ELEMENTS
 from ..plan.eliminate import MAX_ROWS, build_rows
 from ..plan.forms import Form, Grouped, Made, Operand, Present, ReadAll, Root, RowPlan, WeightsOf
-from .dense import DenseExecutor
+from .batched import make_executor
 from .fused import Fused, can_fuse, flat, is_thin
 from .recompute import Replay
 from .rows import Bilinear, Groups, Rows, make_rows
@@ -111,7 +111,7 @@ class SparseExecutor:
     def __init__(self, rows: RowPlan, theory: Theory, sizes: Mapping[str, int], supports: Mapping[str, Support],
                  observed: Collection[str], max_elements: int, device: torch.device):
         self.rows = rows
-        self.dense = DenseExecutor(build_plan(rows.dense, sizes, observed, max_elements), theory)
+        self.dense = make_executor(rows.dense, theory, sizes, observed, max_elements)
         self.plan = self.dense.plan
         self.device = device
         self.observed = frozenset(observed)

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from ..errors import CostError, LogicMPError
-from ..execute.dense import build_executor
+from ..execute.batched import build_executor
 from ..execute.inputs import read_inputs, world_tensors
 from ..execute.lists import read_rows
 from ..execute.mean_field import Correct, Iteration, Run, initial_weights, largest_change

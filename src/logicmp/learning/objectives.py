@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..execute.dense import build_executor
+from ..execute.batched import build_executor
 from ..execute.fused import flat
 from ..execute.inputs import Inputs, read_inputs
 from ..execute.lists import read_rows
