@@ -316,13 +316,8 @@ class LogicMP(nn.Module):
             A tensor for a tensor, a dict for a dict; observed predicates are left out.
         """
         inputs = self._inputs(unary, evidence, mask)
-        world = self._narrow(inputs, evidence, "use logicmp.decode(theory, logits, method='ilp'), whose solvers take "
-                             "every rule as hard; or give more evidence").best()
-        found = {}
-        for name, x in world.items():
-            predicate = self.theory.predicate[name]
-            x = x if predicate.labels is None else x.to(torch.uint8).argmax(-1)
-            found[name] = x.reshape((*inputs.batch, *x.shape[1:]))
+        found = self._narrow(inputs, evidence, "use logicmp.decode(theory, logits, method='ilp'), whose solvers take "
+                             "every rule as hard; or give more evidence").best(self.theory)
         return next(iter(found.values())) if isinstance(unary, Tensor) else found
 
     def train(self, mode: bool = True) -> LogicMP:

@@ -24,7 +24,7 @@ from ..facts.world import with_sizes
 from ..ground.build import build_network
 from ..ground.network import HARD, Network
 from ..parse.load import parse_theory
-from ..parse.theory import Rule, Theory
+from ..parse.theory import Theory
 
 
 def as_constraints(theory: Theory | str, rules: str = "all") -> Theory:
@@ -61,7 +61,7 @@ def read_evidence(theory: Theory, sizes: Mapping[str, int], evidence: Mapping[st
     """Evidence without batch, checked, as 1, 0 and NaN for unobserved atoms."""
     known = with_sizes(theory, sizes)
     zeros = {p.name: torch.zeros(p.shape(known.sizes), dtype=torch.float64) for p in known.predicates}
-    inputs = read_inputs(known, zeros, evidence, None) if evidence else None
+    inputs = read_inputs(known, zeros, evidence, None, known.sizes) if evidence else None
     if inputs is not None and inputs.batch:
         raise LogicMPError(f"the evidence of a circuit has batch dimensions {list(inputs.batch)}; expected none",
                            "compile one circuit for each item")

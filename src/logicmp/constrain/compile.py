@@ -32,8 +32,7 @@ from .circuit import FALSE, LITERALS, TRUE, Circuit, Level
 from .cnf import Cnf, as_constraints, build_cnf, ground_constraints, read_evidence
 
 # ways out for rules that do not compile
-OTHERWISE = ("LogicMP(theory, method='exact') for chains and trees, SLrelax for a loss, the LogicMP layer for marginals, "
-             "decode for an answer that satisfies the rules")
+OTHERWISE = "SLrelax for a loss, the LogicMP layer for marginals, decode for an answer that satisfies the rules"
 # circuits below so many nodes are not searched for better splits, and seconds that one search may take
 FEW_NODES = 10_000
 SEARCH_SECONDS = 1
@@ -59,10 +58,10 @@ def compile_rules(theory: Theory | str, sizes: Sizes | None = None, rules: str =
         max_nodes: limit on the nodes of the circuit, at least 1, checked after every clause.
         vtree: how the circuit splits its variables: "balanced" or "right" (fewer nodes for chains and trees, but more
             levels, so it runs longer).
-        minimize: search for better splits whenever the circuit has doubled, from 10,000 nodes on: a smaller circuit that
-            takes up to several times as long to compile.
-        evidence: observed atoms by predicate, without batch: bool tensors, or floats with NaN for unobserved atoms. They
-            are no variables of the circuit.
+        minimize: search for better splits whenever the circuit has doubled, from 10,000 nodes on: a smaller circuit,
+            but up to several times slower to compile.
+        evidence: observed atoms by predicate, without batch: bool tensors, or floats with NaN for unobserved atoms.
+            They are no variables of the circuit.
 
     Returns:
         The circuit; `print` shows its size.
@@ -73,8 +72,12 @@ def compile_rules(theory: Theory | str, sizes: Sizes | None = None, rules: str =
     """
     constraints, facts = as_constraints(theory, rules).split_facts()
     known = read_evidence(constraints, sizes or {}, {**fact_tensors(constraints, facts), **(evidence or {})})
-    return compile_cnf(build_cnf(ground_constraints(constraints, sizes or {}, known, hint=OTHERWISE)), max_seconds,
-                       max_nodes, vtree, minimize)
+    try:
+        cnf = build_cnf(ground_constraints(constraints, sizes or {}, known, hint=f"use {OTHERWISE}"))
+        return compile_cnf(cnf, max_seconds, max_nodes, vtree, minimize)
+    except CostError as cause:
+        raise CostError(cause.message, cause.span, "for chains and trees use LogicMP(theory, method='exact'), SPL or "
+                        f"SemanticLoss, which need no circuit; or {cause.hint}") from None
 
 
 def compile_cnf(cnf: Cnf, max_seconds: float, max_nodes: int, vtree: str = "balanced", minimize: bool = True
@@ -94,7 +97,7 @@ def compile_cnf(cnf: Cnf, max_seconds: float, max_nodes: int, vtree: str = "bala
 def conjoin_clauses(cnf: Cnf, max_seconds: float, max_nodes: int, vtree: str = "balanced", minimize: bool = True
                     ) -> tuple[Any, Any]:
     """The conjunction of all clauses as a diagram, after its manager, which must outlive it."""
-    need("pysdd", "circuits", "a circuit", OTHERWISE)
+    need("pysdd", "circuits", "a circuit", f"use {OTHERWISE}")
     from pysdd.sdd import SddManager, Vtree
 
     if vtree not in ("balanced", "right"):
