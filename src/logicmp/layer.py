@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from .arguments import AtLeastOne, Count, FinitePositive, Range, Sizes, checked
 from .errors import CostError, LogicMPError
 from .execute.dense import DenseExecutor
+from .execute.entries import ONE_SIZE
 from .execute.exact_run import ExactPlans, ExactRun, read_labels
 from .execute.explain import Push, explain_atom
 from .execute.inputs import FLOATS, Evidence, Inputs, Logits, Mask, fact_tensors, has_sparse, read_inputs
@@ -206,7 +207,8 @@ class LogicMP(nn.Module):
         try:
             run: ExactRun = self._exact(inputs, evidence)
         except CostError as error:
-            raise CostError(error.message, error.span, way_out) from None
+            is_mask = (error.hint or "").startswith(ONE_SIZE)
+            raise CostError(error.message, error.span, f"{ONE_SIZE}; or {way_out}" if is_mask else way_out) from None
         return run
 
     # inference

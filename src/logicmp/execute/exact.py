@@ -28,7 +28,7 @@ from ..ground.propagate import contradiction
 from ..ground.reduce import reduce_network
 from ..limits import MAX_GROUNDINGS
 from ..parse.theory import Theory
-from .entries import ONE_SIZE, Entries, reject_uncovered
+from .entries import NO_MASK, Entries, reject_uncovered
 from .inputs import Inputs, world_from_tensors
 from .marginals import CERTAIN, one_per_variable
 from .narrow import NEVER, Pick, Waves, is_impossible
@@ -58,7 +58,7 @@ class ExactPlan:
         network = build_network(world, None, semantics, max_groundings)
         if masked and np.diff(network.begins).max(initial=0) > MAX_LITERALS:
             raise CostError(f"a grounding with more than {MAX_LITERALS} unobserved atoms cannot be combined with a "
-                            "mask in method='exact'", None, ONE_SIZE)
+                            "mask in method='exact'", None, NO_MASK)
         self._map = Entries(network, latent, sizes, masked)
         reduced = reduce_network(network, self._map.may_miss)
         self.elimination: Elimination = build_elimination(reduced, max_cells)
