@@ -63,7 +63,8 @@ def test_every_boolean_has_one_place_in_the_order() -> None:
 
 
 def test_better_splits_make_a_smaller_circuit_of_the_same_models(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compile_, "FEW_NODES", 200)
+    monkeypatch.setattr(compile_, "FEW_NODES", 100)
+    monkeypatch.setattr(compile_, "SEARCH_SHARE", 1.0)
     parent = tree_of(40, 0, n_parents=2)
     plain, better = (compile_rules(TREE, {"label": 40}, evidence={"parent": parent}, minimize=m) for m in (False, True))
     assert better.n_nodes < 0.8 * plain.n_nodes

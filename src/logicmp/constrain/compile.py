@@ -33,9 +33,10 @@ from .cnf import Cnf, as_constraints, build_cnf, ground_constraints, read_eviden
 
 # ways out for rules that do not compile
 OTHERWISE = "SLrelax for a loss, the LogicMP layer for marginals, decode for an answer that satisfies the rules"
-# circuits below so many nodes are not searched for better splits, and seconds that one search may take
+# a circuit with fewer nodes is not searched for better splits; seconds of one search; largest share of the time
 FEW_NODES = 10_000
 SEARCH_SECONDS = 1
+SEARCH_SHARE = 0.5
 
 
 @checked
@@ -122,8 +123,7 @@ def conjoin_clauses(cnf: Cnf, max_seconds: float, max_nodes: int, vtree: str = "
         if manager.dead_count() > 10_000 + manager.live_count():
             manager.garbage_collect()
         nodes, seconds = manager.live_count(), time.monotonic() - started
-        # searches take at most about half of the time
-        if minimize and nodes > most and searched <= seconds / 2:
+        if minimize and nodes > most and searched <= SEARCH_SHARE * seconds:
             manager.minimize_limited()
             nodes, before_search, seconds = manager.live_count(), seconds, time.monotonic() - started
             searched += seconds - before_search

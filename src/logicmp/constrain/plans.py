@@ -14,7 +14,7 @@ import importlib.util
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -133,7 +133,8 @@ class ConstraintPlans(ExactPlans):
         try:
             circuit = compile_cnf(build_cnf(table.network), **options)
             if plan.n_wide or circuit.n_products < plan.n_cells:
-                return Part(None, CircuitPlan(circuit))
+                # a run calls only what both kinds of plan have
+                return Part(None, cast(ExactPlan, CircuitPlan(circuit)))
         except CostError as cause:
             if plan.n_wide:
                 raise CostError(f"tables need more than {plan.wide_cells:,} cells per item (limit {plan.max_cells:,}), "
