@@ -36,7 +36,7 @@ OTHERWISE = "SLrelax for a loss, the LogicMP layer for marginals, decode for an 
 # a circuit with fewer nodes is not searched for better splits; seconds of one search; largest share of the time
 FEW_NODES = 10_000
 SEARCH_SECONDS = 1
-SEARCH_SHARE = 0.5
+SEARCH_SHARE = 0.3
 
 
 @checked
@@ -60,7 +60,7 @@ def compile_rules(theory: Theory | str, sizes: Sizes | None = None, rules: str =
         vtree: how the circuit splits its variables: "balanced" or "right" (fewer nodes for chains and trees, but more
             levels, so it runs longer).
         minimize: search for better splits whenever the circuit has doubled, from 10,000 nodes on: a smaller circuit,
-            in up to twice the time.
+            in up to one and a half times the time.
         evidence: observed atoms by predicate, without batch: bool tensors, or floats with NaN for unobserved atoms.
             They are no variables of the circuit.
 
