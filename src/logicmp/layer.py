@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from .arguments import AtLeastOne, Count, FinitePositive, Range, Sizes, checked
 from .errors import CostError, LogicMPError
 from .execute.dense import DenseExecutor
+from .execute.entries import ONE_SIZE
 from .execute.exact_run import ExactPlans, ExactRun, read_labels
 from .execute.explain import Push, explain_atom
 from .execute.inputs import FLOATS, Evidence, Inputs, Logits, Mask, fact_tensors, has_sparse, read_inputs
@@ -216,7 +217,8 @@ class LogicMP(nn.Module):
         try:
             run: ExactRun = self._exact(inputs, evidence)
         except CostError as error:
-            raise CostError(error.message, error.span, way_out) from None
+            is_mask = (error.hint or "").startswith(ONE_SIZE)
+            raise CostError(error.message, error.span, f"{ONE_SIZE}; or {way_out}" if is_mask else way_out) from None
         return run
 
     # inference
@@ -326,13 +328,8 @@ class LogicMP(nn.Module):
             A tensor for a tensor, a dict for a dict; observed predicates are left out.
         """
         inputs = self._inputs(unary, evidence, mask)
-        world = self._narrow(inputs, evidence, "use logicmp.decode(theory, logits, method='ilp'), whose solvers take "
-                             "every rule as hard; or give more evidence").best()
-        found = {}
-        for name, x in world.items():
-            predicate = self.theory.predicate[name]
-            x = x if predicate.labels is None else x.to(torch.uint8).argmax(-1)
-            found[name] = x.reshape((*inputs.batch, *x.shape[1:]))
+        found = self._narrow(inputs, evidence, "use logicmp.decode(theory, logits, method='ilp'), whose solvers take "
+                             "every rule as hard; or give more evidence").best(self.theory)
         return next(iter(found.values())) if isinstance(unary, Tensor) else found
 
     def train(self, mode: bool = True) -> LogicMP:

@@ -184,8 +184,10 @@ def test_a_mask_over_the_values_of_a_functional_argument() -> None:
 def test_a_mask_that_tables_cannot_express_is_an_error(rules: str, words: str) -> None:
     layer = LogicMP(rules, method="exact")
     evidence = {"R": torch.zeros(3, 3, dtype=torch.bool)} if "R" in rules else None
-    with pytest.raises(CostError, match=words):
-        layer({"P": torch.zeros(2, 3)}, evidence, mask={"a": padded([3, 2], 3)})
+    for call, other in ((layer, "use method='mean-field'"), (layer.decode, "use logicmp.decode")):
+        with pytest.raises(CostError, match=words) as error:
+            call({"P": torch.zeros(2, 3)}, evidence, mask={"a": padded([3, 2], 3)})
+        assert str(error.value.hint).startswith(f"call the layer with items of one size, without mask; or {other}")
 
 
 # hard rules
@@ -213,7 +215,7 @@ def test_contradictions_are_errors_that_name_the_item() -> None:
     layer = LogicMP("A\nB\nA => B.", method="exact")
     unary = {"A": torch.zeros(3), "B": torch.zeros(3)}
     nan = math.nan
-    with pytest.raises(LogicMPError, match="evidence of item 1"):
+    with pytest.raises(LogicMPError, match="this hard rule is violated by the evidence of item 1"):
         layer(unary, {"A": torch.tensor([1.0, 1.0, nan]), "B": torch.tensor([nan, 0.0, nan])})
     with pytest.raises(LogicMPError, match="labels of item 2"):
         layer.loss(unary, {"A": torch.tensor([1, 1, 1]).bool(), "B": torch.tensor([1, 1, 0]).bool()})
@@ -249,6 +251,15 @@ def test_the_best_world_equals_that_of_the_solvers() -> None:
     assert isinstance(found, Tensor)
     want = decode(parse_theory(TREE), {"L": unary}, {"parent": parent}).values["L"]
     assert torch.equal(found, want)
+
+
+def test_evidence_with_a_batch_and_logits_without() -> None:
+    layer = LogicMP(TAGGER, method="exact", dtype=DOUBLE)
+    evidence = torch.full((2, 4, 3), math.nan, dtype=DOUBLE)
+    evidence[1, 0, 2] = 1
+    out = layer({"label": randn(4, 3)}, {"label": evidence})["label"]
+    for k in range(2):
+        torch.testing.assert_close(out[k], layer({"label": randn(4, 3)}, {"label": evidence[k]})["label"])
 
 
 def test_labels_in_words_that_help() -> None:
@@ -303,6 +314,7 @@ def test_the_report_counts_violations_exactly() -> None:
                 for x in unary) / 2e-6
     assert report.rules[0].after == pytest.approx(2 * 4 - slope, abs=1e-5)
     assert report.rules[1].after == 0
+    assert all(rule.push is rule.support is rule.error is None for rule in report.rules)
     assert str(report).startswith("exact on 1 of 1 components: 5 variables")
     assert "exact" in str(LogicMP(TRANSITIVE, method="auto").report({"A": torch.zeros(7), "C": torch.zeros(7, 7)}))
 
