@@ -93,13 +93,13 @@ def _add_table(table: _Table, reader: _FactReader) -> None:
     columns, values = to_columns(growing.predicate, table.table, table.name)
     labels = growing.predicate.labels
     if labels is not None:
-        unknown = [name for name in columns[-1].names if name not in labels]
-        if unknown:
-            raise LogicMPError(f"{table.name}: {unknown[0]!r} is not a label of {table.predicate}",
-                               closest(unknown[0], labels, "label"))
-    before = reader.open(_Rows(table.name, "\n" * len(values)))
-    numbered = [np.fromiter(map(numbers.__getitem__, column.names), np.int32, len(column.names))[column.codes]
-                for numbers, column in zip(growing.numbers, columns, strict=True)]
+        name, last = list(columns.items())[-1]
+        for k, label in enumerate(last.names):
+            if label not in labels:
+                raise LogicMPError(f"{table.name}, row {int(np.argmax(last.codes == k)) + 1}, column {name!r}: {label!r} "
+                                   f"is not a label of {table.predicate}", closest(label, labels, "label"))
+    before = reader.open(_Rows(table.name, "", 1, tuple(columns), len(values)))
+    numbered = [numbers.add(column) for numbers, column in zip(growing.numbers, columns.values(), strict=True)]
     growing.add(numbered, values, before + 1 + np.arange(len(values)))
 
 
@@ -155,20 +155,27 @@ def _all(column: tuple[str, ...]) -> tuple[str, ...]:
     return column
 
 
+@dataclass(frozen=True)
 class _Rows(Source):
-    """A table in place of a text: one empty line for each row."""
+    """A table in place of a text: its rows count as lines."""
+
+    columns: tuple[str, ...] = ()
+    n_rows: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class _Row(Span):
-    """A row of a table, shown by its number."""
+    """A row of a table, shown by its number, with the name of a column or without."""
+
+    column_name: str | None = None
 
     @property
     def line(self) -> int:
         return self.start
 
     def show(self) -> str:
-        return f" --> {self.source.name}, row {self.start}"
+        column = "" if self.column_name is None else f", column {self.column_name!r}"
+        return f" --> {self.source.name}, row {self.start}{column}"
 
 
 class _Growing:
@@ -222,7 +229,7 @@ class _FactReader:
         """Begin a file; return the number of lines before it."""
         self.sources.append(source)
         self.before.append(self.n_lines)
-        self.n_lines += source.text.count("\n") + 1
+        self.n_lines += source.n_rows if isinstance(source, _Rows) else source.text.count("\n") + 1
         return self.before[-1]
 
     def slow_line(self, number: int, line: str) -> None:
@@ -303,10 +310,10 @@ class _FactReader:
         tables: dict[str, FactTable] = {}
         for name in self.tables:
             table = self.tables[name].table()
-            for column, argument in zip(table.columns, table.predicate.arguments, strict=False):
+            for k, (column, argument) in enumerate(zip(table.columns, table.predicate.arguments, strict=False)):
                 known = self.theory.type[argument.type]
                 if known.closed:
-                    self._check_closed(table, column, argument.type,
+                    self._check_closed(table, k, argument.type,
                                        (*known.constants, *self.declared.get(argument.type, ())))
                 constants.setdefault(argument.type, {}).update(dict.fromkeys(column.names))
             first = first_of_each(table.keys())
@@ -320,11 +327,12 @@ class _FactReader:
         theory = self.theory.with_constants({name: tuple(known) for name, known in constants.items()})
         return Evidence(theory, tables, warnings)
 
-    def _check_closed(self, table: FactTable, column: Column, type_name: str, known: tuple[str, ...]) -> None:
+    def _check_closed(self, table: FactTable, k: int, type_name: str, known: tuple[str, ...]) -> None:
+        column = table.columns[k]
         unknown = set(column.names) - set(known)
         if unknown:
             row = next(i for i, code in enumerate(column.codes.tolist()) if column.names[code] in unknown)
-            raise unknown_constant(column.names[column.codes[row]], type_name, known, self._line(table.lines[row]))
+            raise unknown_constant(column.names[column.codes[row]], type_name, known, self._line(table.lines[row], k))
 
     def _without_repeated(self, table: FactTable, first: np.ndarray) -> tuple[FactTable, str]:
         """Keep one of equal facts and return a warning; one atom with two values is an error that shows both lines."""
@@ -337,10 +345,11 @@ class _FactReader:
                             self._line(table.lines[first[other]]), also=self._line(table.lines[other]))
         again = table.lines[is_again]
         count = "1 fact" if len(again) == 1 else f"{len(again)} facts"
-        place = self._line(again[0])
+        source, number = self._place(again[0])
+        what = "row" if isinstance(source, _Rows) else "line"
         return table.keep(np.flatnonzero(~is_again)), (
-            f"{place.source.name}: {count} of {table.predicate.name} {'is' if len(again) == 1 else 'are'} "
-            f"given again, first on line {place.line}")
+            f"{source.name}: {count} of {table.predicate.name} {'is' if len(again) == 1 else 'are'} "
+            f"given again, first on {what} {number}")
 
     def _check_one_value(self, table: FactTable) -> None:
         """Reject two true values of one categorical variable."""
@@ -355,12 +364,16 @@ class _FactReader:
                             self._line(true.lines[one]), f"it is declared as {predicate}",
                             self._line(true.lines[other]))
 
-    def _line(self, number: int) -> Span:
-        """Return the span of a line, by its number in all files together."""
+    def _place(self, number: int) -> tuple[Source, int]:
+        """Return the file of a line and its number there, by its number in all files together."""
         k = bisect.bisect_left(self.before, number) - 1
-        source, number = self.sources[k], int(number) - self.before[k]
+        return self.sources[k], int(number) - self.before[k]
+
+    def _line(self, number: int, argument: int | None = None) -> Span:
+        """Return the span of a line, by its number in all files together."""
+        source, number = self._place(number)
         if isinstance(source, _Rows):
-            return _Row(source, number, number)
+            return _Row(source, number, number, None if argument is None else source.columns[argument])
         start, line = _start(source, number), source.line(number)
         return Span(source, start + len(line) - len(line.lstrip()), start + len(line.rstrip()))
 
