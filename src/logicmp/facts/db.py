@@ -397,8 +397,9 @@ def load_facts(paths: str | Path | Sequence[str | Path] | Mapping[str, Any], the
 
     Args:
         paths: one or several files, `-` for standard input, ExpressGNN folders, or `Friends=friends.csv` for the table
-            of a predicate; or a mapping from predicates to data frames, dicts of columns or 2-d arrays, with one column
-            for each argument, and a column "value" if not all facts are true.
+            of a predicate; or a mapping from predicates to data frames (pandas, polars, pyarrow, or any object with the
+            Arrow interface), dicts of columns or 2-d arrays, with one column for each argument, and a column "value" if
+            not all facts are true.
         theory: declares the predicates; open types get new constants.
     """
     if isinstance(paths, Mapping):

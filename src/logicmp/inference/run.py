@@ -17,9 +17,9 @@ from ..arguments import Count, NotNegative, checked
 from ..errors import CostError, LogicMPError, closest
 from ..facts.columns import Evidence
 from ..facts.db import load_facts, parse_facts
-from ..facts.world import World, build_world
+from ..facts.world import World
 from ..ground.exclusive import merge_exclusive
-from ..ground.reach import reach as find_candidates
+from ..ground.worlds import find_world
 from ..limits import MAX_GROUNDINGS, Limits, Progress, silent
 from ..normalize.build import SEMANTICS
 from ..parse.load import parse_theory
@@ -51,8 +51,9 @@ def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | N
           query: str | Sequence[str] | None = None, method: str | Method = "auto", *, semantics: str = "exact",
           world: str = "alchemy", closed: Collection[str] = (), opened: Collection[str] = (),
           prior: Mapping[str, float] | None = None, candidates: Evidence | str | None = None, reach: Count = 0,
-          seed: Count = 0, progress: Progress = silent, max_seconds: NotNegative | None = None,
-          max_groundings: Count = MAX_GROUNDINGS, limits: Limits | None = None, **options: Any) -> Marginals:
+          premises: str = "all", outside: str = "false", seed: Count = 0, progress: Progress = silent,
+          max_seconds: NotNegative | None = None, max_groundings: Count = MAX_GROUNDINGS, limits: Limits | None = None,
+          **options: Any) -> Marginals:
     """Answer queries: the probability of every atom and formula they match.
 
     >>> found = infer("2 Smokes(x) => Cancer(x)", "Smokes(Anna)", "Cancer")
@@ -61,8 +62,8 @@ def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | N
 
     Args:
         theory: rules, as a `Theory` or as text.
-        evidence: facts, as `Evidence` read for this theory, as text, or as a mapping from predicates to data frames,
-            dicts of columns or 2-d arrays.
+        evidence: facts, as `Evidence` read for this theory, as text, or as a mapping from predicates to data frames
+            (pandas, polars, pyarrow, or any object with the Arrow interface), dicts of columns or 2-d arrays.
         query: predicates, atoms or formulas; by default every predicate that is not closed.
         method: "auto" (exact inference where possible, bp or mean field for the rest), another name in `METHODS`, or a
             `Method` object with its options set.
@@ -75,6 +76,10 @@ def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | N
             mean field, where a predicate has too many atoms.
         reach: find candidates of open predicates with many atoms: what the rules conclude from the facts when they are
             applied this many times; 0 to take all atoms.
+        premises: "all", or "facts" to let the premises of rules read the true facts of open predicates, and not what
+            other rules conclude; a rule without a head, such as `!P(x)`, reads all atoms.
+        outside: what a head outside the candidates of its predicate means: "false" (it violates the rule, which makes
+            the premises less probable), or "skip" to drop such groundings.
         seed: for methods that draw random numbers.
         progress: called with a task, how much of it is done, and how much there is to do.
         max_seconds: time limit for the whole call; methods return their best answers so far, with status "time", or
@@ -107,9 +112,8 @@ def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | N
     named = evidence.theory if candidates is None else candidates.theory
     queries = _queries(query, named)
     queried = {name for q in queries for name in q.predicates}
-    if reach:
-        candidates = find_candidates(evidence, reach, queried, world, set(closed), set(opened), candidates)
-    known = build_world(evidence, queried, world, closed, opened, prior, solver.dense_atoms, candidates)
+    known = find_world(evidence, queried, world, closed, opened, prior, solver.dense_atoms, candidates, reach, premises,
+                       outside)
     if solver.is_logical and semantics != "paper" and any(rule.is_hard for rule in known.theory.rules):
         known = merge_exclusive(known)
     if query is None:

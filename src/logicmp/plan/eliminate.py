@@ -134,7 +134,7 @@ class _Builder:
     def _expand(self, coefficient: int, cube: Cube, within: bool) -> list[Signed]:
         """The complement of a sparse literal is 1 minus the literal; below a quantifier, that of every literal."""
         chosen = [f for f in cube.factors if isinstance(f, Literal) and f.negated
-                  and (within or f.predicate in self.supports)]
+                  and (within or (f.predicate in self.supports and not self._is_inside(f, cube)))]
         if len(chosen) > MAX_COMPLEMENTS:
             raise CostError(f"this rule has {len(chosen)} negated sparse literals (limit {MAX_COMPLEMENTS})",
                             self._span(), f"split its head, or make one of {', '.join({f.predicate for f in chosen})} "
@@ -145,6 +145,13 @@ class _Builder:
             own = tuple(replace(f, negated=False) for f, take in zip(chosen, picked, strict=True) if take)
             found.append((coefficient * (-1) ** len(own), replace(cube, factors=(*rest, *own))))
         return found
+
+    def _is_inside(self, literal: Literal, cube: Cube) -> bool:
+        """Whether another literal restricts the cube to the rows of this one, so that its complement has these rows."""
+        support = self.supports[literal.predicate]
+        return literal.predicate not in self.observed and any(
+            isinstance(f, Literal) and not f.negated and f.args == literal.args
+            and self.supports.get(f.predicate) is support for f in cube.factors)
 
     def _span(self) -> Span | None:
         return self.form.rules[self.number].rule.span
