@@ -1,4 +1,4 @@
-"""Premises that read facts only, and heads that need a candidate: new rules, and what they mean grounding by grounding."""
+"""Premises that read facts only, and heads that need a candidate: new rules, and what they mean world by world."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def test_premises_read_facts(rule: str, new: str) -> None:
     assert set(added) == {name for name in found.theory.predicate if name.startswith("facts of")}
     for name in added:
         old = theory.predicate[name.removeprefix("facts of ").partition("=")[0]]
-        assert (found.theory.predicate[name].types, found.theory.predicate[name].symmetric) == (old.types, old.symmetric)
+        new_one = found.theory.predicate[name]
+        assert (new_one.types, new_one.symmetric) == (old.types, old.symmetric)
 
 
 def test_only_true_facts_are_premises() -> None:
@@ -80,8 +81,8 @@ FACTS = {("A", "B"), ("B", "C"), ("C", "C")}
 RULES: dict[str, Callable[[set[tuple[str, str]], set[tuple[str, str]], tuple[str, ...]], bool]] = {
     # K(x,y) ^ K(y,z) => K(x,z), with K read from facts in the premises
     "0.9 K(x,y) ^ K(y,z) => K(x,z)": lambda k, f, b: not ((b[0], b[1]) in f and (b[1], b[2]) in f) or (b[0], b[2]) in k,
-    "0.6 K(x,y) <=> K(y,x)": lambda k, f, b: (not (b[0], b[1]) in f or (b[1], b[0]) in k) and (
-        not (b[1], b[0]) in f or (b[0], b[1]) in k),
+    "0.6 K(x,y) <=> K(y,x)": lambda k, f, b: ((b[0], b[1]) not in f or (b[1], b[0]) in k) and (
+        (b[1], b[0]) not in f or (b[0], b[1]) in k),
     "0.4 !K(x,y)": lambda k, f, b: (b[0], b[1]) not in k,
 }
 

@@ -90,13 +90,13 @@ def test_values_of_facts(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_table_names_the_place_of_an_error(kind: str) -> None:
     if kind == "2-d array":
-        with pytest.raises(LogicMPError, match=r"^Friends, row 2, column '1': the constant is missing\nhint: remove the"):
+        with pytest.raises(LogicMPError, match=r"^Friends, row 2, column '1': the constant is missing\nhint: remove"):
             load_facts({"Friends": np.array([["A", "B"], ["B", None]], dtype=object)}, THEORY)
         return
     with pytest.raises(LogicMPError, match=r"^Friends, row 3, column 'b': the constant is missing\nhint: remove the"):
         load_facts({"Friends": KINDS[kind]({"a": ["A", "B", "C"], "b": ["A", "B", None]})}, THEORY)
-    with pytest.raises(LogicMPError, match=r"^Age, row 1, column 'n': expected a name or a whole number, got 0\.5\nhint:"
-                       " convert the column to strings"):
+    with pytest.raises(LogicMPError, match=r"^Age, row 1, column 'n': expected a name or a whole number, got 0\.5\n"
+                       "hint: convert the column to strings"):
         load_facts({"Age": KINDS[kind]({"a": ["A", "B"], "n": [0.5, 1.5]})}, THEORY)
     with pytest.raises(LogicMPError, match=r"^Smokes, row 2, column 'value': expected a number between 0 and 1, got 2"):
         load_facts({"Smokes": KINDS[kind]({"a": ["A", "B"], "value": [1.0, 2.0]})}, THEORY)

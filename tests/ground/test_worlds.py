@@ -1,4 +1,4 @@
-"""Premises from facts and heads outside the candidates, judged by the oracle on rules that name both; and the reports."""
+"""Premises from facts and heads outside the candidates, judged by the oracle on rules that name both; reports."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import torch
 
 from logicmp import LogicMPError, infer, parse_facts, parse_theory
 from logicmp.ground import worlds
-from logicmp.ground.worlds import count_outside, describe_supports, find_world
+from logicmp.ground.worlds import count_outside, describe_supports
+from logicmp.inference.run import find_world
 from logicmp.oracle import mean_field_step
 
 PEOPLE = [f"P{k}" for k in range(5)]
@@ -86,7 +87,8 @@ def test_both_together_after_many_updates(seed: int) -> None:
     more = "\n".join([facts, *(f"KF({a},{b})" for a, b in true), *(f"KC({a},{b})" for a, b in listed),
                       *(f"SF({a})" for a in smokers),
                       *(f"!K({a},{b})" for a in PEOPLE for b in PEOPLE if (a, b) not in listed)])
-    both = ["0.7 KF(x,y) ^ KF(y,z) ^ KC(x,z) => K(x,z)", "0.5 F(x,y) ^ SF(x) ^ KC(y,x) => K(y,x)", "0.9 KF(x,y) => S(x)"]
+    both = ["0.7 KF(x,y) ^ KF(y,z) ^ KC(x,z) => K(x,z)", "0.5 F(x,y) ^ SF(x) ^ KC(y,x) => K(y,x)",
+            "0.9 KF(x,y) => S(x)"]
     want = infer(DECLARED + "KF(p, p)\nKC(p, p)\nSF(p)\n" + "\n".join(both), more, "K,S", "mean-field",
                  correction="none")
     got = infer(DECLARED + "\n".join(rule[0] for rule in RULES[:3]), facts, "K,S", "mean-field", candidates=candidates,
@@ -117,9 +119,9 @@ def test_reach_applies_rules_to_facts_only() -> None:
 
 def test_unknown_words() -> None:
     theory = parse_theory("S(p)")
-    with pytest.raises(LogicMPError, match="^premises must be 'all' or 'facts', got 'fact'$"):
+    with pytest.raises(LogicMPError, match=r"^premises must be 'all' or 'facts', got 'fact'$"):
         find_world(parse_facts("S(A)", theory), premises="fact")
-    with pytest.raises(LogicMPError, match="^outside must be 'false' or 'skip', got 'drop'$"):
+    with pytest.raises(LogicMPError, match=r"^outside must be 'false' or 'skip', got 'drop'$"):
         infer("1 S(A)", None, "S", outside="drop")
 
 

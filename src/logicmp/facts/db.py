@@ -96,8 +96,9 @@ def _add_table(table: _Table, reader: _FactReader) -> None:
         name, last = list(columns.items())[-1]
         for k, label in enumerate(last.names):
             if label not in labels:
-                raise LogicMPError(f"{table.name}, row {int(np.argmax(last.codes == k)) + 1}, column {name!r}: {label!r} "
-                                   f"is not a label of {table.predicate}", closest(label, labels, "label"))
+                row = int(np.argmax(last.codes == k)) + 1
+                raise LogicMPError(f"{table.name}, row {row}, column {name!r}: {label!r} is not a label of "
+                                   f"{table.predicate}", closest(label, labels, "label"))
     before = reader.open(_Rows(table.name, "", 1, tuple(columns), len(values)))
     numbered = [numbers.add(column) for numbers, column in zip(growing.numbers, columns.values(), strict=True)]
     growing.add(numbered, values, before + 1 + np.arange(len(values)))

@@ -3,7 +3,7 @@
 Room: parse -> **facts** -> ground, layer.  Paper: the set O of observations.
 
     Friends=friends.csv      a header, then one fact per row: one column for each argument, in order
-    {"Friends": frame}       pandas, polars, pyarrow, any object with the Arrow interface, a dict of columns, a 2-d array
+    {"Friends": frame}       pandas, polars, pyarrow, any object with the Arrow interface, a dict of columns, an array
     a column "value"         1 true, 0 false, between them soft evidence, missing for unobserved; by default 1
 """
 

@@ -56,6 +56,11 @@ class World:
         """The predicates with at least one unobserved atom."""
         return [name for name, values in self.values.items() if (values == UNKNOWN).any()]
 
+    @property
+    def observed(self) -> list[str]:
+        """The predicates without an unobserved atom."""
+        return [name for name, values in self.values.items() if not (values == UNKNOWN).any()]
+
     def describe(self) -> str:
         """Which predicates are closed and which are open, in two lines, and one line for each sparse predicate."""
         opened = ", ".join(name for name, why in self.closed.items() if not why)

@@ -1,6 +1,6 @@
-"""The world that a run works on: facts, candidates, and what both mean for the rules; counted and described.
+"""The world that a run works on, described: the atoms of each predicate, and the heads outside their candidates.
 
-Room: facts, normalize -> **ground** -> inference, cli.
+Room: facts, normalize -> **ground** -> show.
 
     Friends   sparse: 10,000 true atoms of 1,000,000; all others are false
     Knows     sparse: 98,412 candidates of 1,000,000 atoms, 3 of them observed; all others are false
@@ -10,55 +10,20 @@ Room: facts, normalize -> **ground** -> inference, cli.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from ..errors import CostError, LogicMPError
-from ..facts.columns import Evidence
-from ..facts.roles import premises_from_facts, skip_outside
-from ..facts.supports import DENSE_ATOMS, Support, make_support
-from ..facts.world import UNKNOWN, World, build_world, closed_predicates
+from ..errors import CostError
+from ..facts.supports import Support, make_support
+from ..facts.world import UNKNOWN, World
 from ..normalize.build import normalize_theory
 from ..normalize.cubes import Cube, Differ, Literal, Same, Var, names_in
 from .patterns import Pattern, box, join_patterns, select
-from .reach import reach as find_candidates
 
-PREMISES = ("all", "facts")
-OUTSIDE = ("false", "skip")
 # bindings of the premises of one rule that are counted
 MAX_COUNTED = 2**24
-
-
-def find_world(evidence: Evidence, queried: Collection[str] = (), world: str = "alchemy", closed: Collection[str] = (),
-               opened: Collection[str] = (), prior: Mapping[str, float] | None = None,
-               dense_atoms: int | None = DENSE_ATOMS, candidates: Evidence | None = None, reach: int = 0,
-               premises: str = "all", outside: str = "false") -> World:
-    """The value of every atom, with candidates that are given or found, and rules changed by what these mean.
-
-    Args:
-        evidence: the facts.
-        queried, world, closed, opened, prior, dense_atoms, candidates: as for `build_world`.
-        reach: how often the rules are applied to find candidates; 0 to take all atoms.
-        premises: "all", or "facts" to let the premises of open predicates read their true facts only.
-        outside: heads outside the candidates, "false" or "skip" to drop their groundings.
-    """
-    for name, value, known in (("premises", premises, PREMISES), ("outside", outside, OUTSIDE)):
-        if value not in known:
-            raise LogicMPError(f"{name} must be {known[0]!r} or {known[1]!r}, got {value!r}")
-    if premises == "facts":
-        reasons = closed_predicates(evidence, set(queried), world, set(closed), set(opened))
-        theory = evidence.theory if candidates is None else candidates.theory
-        evidence, added = premises_from_facts(theory, evidence, [name for name, why in reasons.items() if not why])
-        closed = (*closed, *added)
-        candidates = None if candidates is None else Evidence(evidence.theory, candidates.tables, candidates.warnings)
-    if reach:
-        candidates = find_candidates(evidence, reach, set(queried), world, set(closed), set(opened), candidates,
-                                     DENSE_ATOMS if dense_atoms is None else min(dense_atoms, DENSE_ATOMS))
-    found = build_world(evidence, queried, world, closed, opened, prior, dense_atoms, candidates)
-    return skip_outside(found) if outside == "skip" else found
 
 
 @dataclass(frozen=True)
@@ -121,8 +86,8 @@ class OutsideReport:
         if self.bindings is None:
             return (f"{place}more than {MAX_COUNTED:,} bindings of the premises; those whose {self.predicate} is "
                     "outside its candidates were not counted")
-        return (f"{place}{self.outside:,} of {self.bindings:,} bindings of the premises have a {self.predicate} outside "
-                "its candidates")
+        return (f"{place}{self.outside:,} of {self.bindings:,} bindings of the premises have a {self.predicate} "
+                "outside its candidates")
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -17,9 +17,11 @@ from ..arguments import Count, NotNegative, checked
 from ..errors import CostError, LogicMPError, closest
 from ..facts.columns import Evidence
 from ..facts.db import load_facts, parse_facts
-from ..facts.world import World
+from ..facts.roles import premises_from_facts, skip_outside
+from ..facts.supports import DENSE_ATOMS
+from ..facts.world import World, build_world, closed_predicates
 from ..ground.exclusive import merge_exclusive
-from ..ground.worlds import find_world
+from ..ground.reach import reach as find_candidates
 from ..limits import MAX_GROUNDINGS, Limits, Progress, silent
 from ..normalize.build import SEMANTICS
 from ..parse.load import parse_theory
@@ -35,6 +37,8 @@ METHODS: Mapping[str, str] = {
     "hl-mrf": "hlmrf.HingeLossMRF", "gibbs": "sampling.gibbs.Gibbs", "mc-sat": "sampling.mcsat.MCSat",
     "map": "search.map.Map",
 }
+PREMISES = ("all", "facts")
+OUTSIDE = ("false", "skip")
 
 
 def method_class(name: str) -> type[Method]:
@@ -128,6 +132,35 @@ def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | N
                         f"raise the time limit of {limits.seconds:g} s (max_seconds), or use a faster method"
                         if limits.seconds is not None and limits.is_over() else "set iterations to at least 1")
     return Marginals([answer(q, solution, problem) for q in queries], solution, known, solver.name, semantics)
+
+
+def find_world(evidence: Evidence, queried: Collection[str] = (), world: str = "alchemy", closed: Collection[str] = (),
+               opened: Collection[str] = (), prior: Mapping[str, float] | None = None,
+               dense_atoms: int | None = DENSE_ATOMS, candidates: Evidence | None = None, reach: int = 0,
+               premises: str = "all", outside: str = "false") -> World:
+    """The value of every atom, with candidates that are given or found, and rules changed by what these mean.
+
+    Args:
+        evidence: the facts.
+        queried, world, closed, opened, prior, dense_atoms, candidates: as for `build_world`.
+        reach: how often the rules are applied to find candidates; 0 to take all atoms.
+        premises: "all", or "facts" to let the premises of open predicates read their true facts only.
+        outside: heads outside the candidates, "false" or "skip" to drop their groundings.
+    """
+    for name, value, known in (("premises", premises, PREMISES), ("outside", outside, OUTSIDE)):
+        if value not in known:
+            raise LogicMPError(f"{name} must be {known[0]!r} or {known[1]!r}, got {value!r}")
+    if premises == "facts":
+        reasons = closed_predicates(evidence, set(queried), world, set(closed), set(opened))
+        theory = evidence.theory if candidates is None else candidates.theory
+        evidence, added = premises_from_facts(theory, evidence, [name for name, why in reasons.items() if not why])
+        closed = (*closed, *added)
+        candidates = None if candidates is None else Evidence(evidence.theory, candidates.tables, candidates.warnings)
+    if reach:
+        candidates = find_candidates(evidence, reach, set(queried), world, set(closed), set(opened), candidates,
+                                     DENSE_ATOMS if dense_atoms is None else min(dense_atoms, DENSE_ATOMS))
+    found = build_world(evidence, queried, world, closed, opened, prior, dense_atoms, candidates)
+    return skip_outside(found) if outside == "skip" else found
 
 
 def _queries(query: str | Sequence[str] | None, theory: Theory) -> list[Query]:
