@@ -180,7 +180,8 @@ from logicmp.facts.world import build_world
 theory = parse_theory("Friends(person, person)\\nSmokes(person)\\n1 Friends(x,y) ^ Smokes(x) => Smokes(y)")
 evidence = load_facts(sys.argv[1], theory)
 world = build_world(evidence, ["Smokes"], dense_atoms=DENSE_ATOMS)
-print(json.dumps({"facts": len(evidence), "s": time.perf_counter() - started, "processor, s": time.process_time() - used,
+print(json.dumps({"facts": len(evidence), "s": time.perf_counter() - started,
+                  "processor, s": time.process_time() - used,
                   # not ru_maxrss, which a process inherits from the one that started it
                   "GB": int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) / 2**20}))
 """

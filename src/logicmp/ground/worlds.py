@@ -96,7 +96,7 @@ class OutsideReport:
 def count_outside(world: World) -> list[OutsideReport]:
     """For every rule with a head that has candidates, how many bindings of its premises have a head outside them.
 
-    A binding counts if every premise without labels can be true.
+    A binding counts if every premise without labels can be true. Rules without premises are left out.
     """
     listed = {name for name in world.supports if not world.closed[name]}
     if not listed:
@@ -104,6 +104,8 @@ def count_outside(world: World) -> list[OutsideReport]:
     found = []
     for rule in normalize_theory(world.theory, "paper").rules:
         for _, cube in rule.terms:
+            if not any(isinstance(f, Literal) and not f.negated for f in cube.factors):
+                continue
             for head in (f for f in cube.factors if isinstance(f, Literal) and f.negated and f.predicate in listed):
                 try:
                     bindings, outside = _count(cube, head, world)

@@ -54,8 +54,8 @@ def method_class(name: str) -> type[Method]:
 def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | None = None,
           query: str | Sequence[str] | None = None, method: str | Method = "auto", *, semantics: str = "exact",
           world: str = "alchemy", closed: Collection[str] = (), opened: Collection[str] = (),
-          prior: Mapping[str, float] | None = None, candidates: Evidence | str | None = None, reach: Count = 0,
-          premises: str = "all", outside: str = "false", seed: Count = 0, progress: Progress = silent,
+          prior: Mapping[str, float] | None = None, candidates: Evidence | str | Mapping[str, Any] | None = None,
+          reach: Count = 0, premises: str = "all", outside: str = "false", seed: Count = 0, progress: Progress = silent,
           max_seconds: NotNegative | None = None, max_groundings: Count = MAX_GROUNDINGS, limits: Limits | None = None,
           **options: Any) -> Marginals:
     """Answer queries: the probability of every atom and formula they match.
@@ -76,7 +76,7 @@ def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | N
         world: which atoms without a fact are false, "alchemy", "open" or "closed"; see `build_world`.
         closed, opened: predicates that are closed or open whatever `world` is.
         prior: by open predicate, the probability of an atom without a fact if no rule mentions it, instead of 0.5.
-        candidates: atoms that can be true, in the form of facts; every other atom of their predicates is false. For
+        candidates: atoms that can be true, in any form of evidence; every other atom of their predicates is false. For
             mean field, where a predicate has too many atoms.
         reach: find candidates of open predicates with many atoms: what the rules conclude from the facts when they are
             applied this many times; 0 to take all atoms.
@@ -112,6 +112,8 @@ def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | N
         raise LogicMPError("the evidence was read for another theory", "read it with load_facts(path, theory)")
     if isinstance(candidates, str):
         candidates = parse_facts(candidates, evidence.theory, "<candidates>")
+    elif isinstance(candidates, Mapping):
+        candidates = load_facts(candidates, evidence.theory)
     # candidates can name more constants
     named = evidence.theory if candidates is None else candidates.theory
     queries = _queries(query, named)

@@ -127,9 +127,9 @@ class RowPlan:
     @property
     def n_bytes(self) -> int:
         """The bytes of the columns of all lists, each counted once."""
-        made = [v for v in self.values if isinstance(v, Made)]
-        columns = [*(v.output for v in (*made, *(v for v in self.values if isinstance(v, Grouped)))),
-                   *(c for f in (*(v.form for v in made), *(root.form for root in self.roots)) for c in f.columns)]
+        forms = [*(v.form for v in self.values if isinstance(v, Made)), *(root.form for root in self.roots)]
+        columns = [*(v.output for v in self.values if isinstance(v, (Made, Grouped))),
+                   *(column for form in forms for column in form.columns)]
         return sum({id(column): column.nbytes for column in columns}.values())
 
     def to_dict(self) -> dict[str, Any]:
