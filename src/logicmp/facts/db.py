@@ -5,13 +5,14 @@ Room: parse -> **facts** -> ground, layer.  Paper: the set O of observations.
     Friends(Anna, Bob)       true            !Smokes(Bob)     false         label(T1) = B-PER   a multi-class value
     ?Smokes(Carl)            unobserved      0.7 Smokes(Eve)  soft          person = {Anna}     more constants (pracmln)
 
-One regular expression reads plain lines, many at once. The reader of theories reads every other line, and finds the
-errors.
+Lines that are true facts of one predicate are split at their commas. One regular expression reads other plain lines,
+many at once. The reader of theories reads every other line, and finds the errors.
 """
 
 from __future__ import annotations
 
 import bisect
+import itertools
 import math
 import os
 import re
@@ -116,6 +117,10 @@ def _read(source: Source, reader: _FactReader) -> None:
         end = text.find("\n", start + CHUNK)
         end = len(text) if end < 0 else end
         lines = text[start:end]
+        n_alike = _read_alike(lines, reader, before + number)
+        if n_alike:
+            start, number = end + 1, number + n_alike
+            continue
         found = _LINES.findall(lines)
         odd = _read_plain(found, reader, before + number)
         if odd:
@@ -123,6 +128,46 @@ def _read(source: Source, reader: _FactReader) -> None:
             for k in odd:
                 reader.slow_line(number + k, written[k])
         start, number = end + 1, number + len(found)
+
+
+def _read_alike(lines: str, reader: _FactReader, first_line: int) -> int:
+    """Add true facts of one predicate, if the lines are nothing else; return their number, 0 if nothing was read.
+
+    Splitting such lines at their commas takes a third of the time of a regular expression.
+    """
+    # the last line of a file is empty
+    is_last = lines.endswith("\n")
+    lines = lines[:-1] if is_last else lines
+    start = lines[: lines.find("(") + 1]
+    table = reader.tables.get(start[:-1])
+    if table is None or table.predicate.labels is not None or not lines.endswith(")"):
+        return 0
+    n, n_args = lines.count("\n") + 1, len(table.predicate.arguments)
+    if not (lines.count(")\n" + start) == n - 1 == lines.count("(") - 1 == lines.count(")") - 1):
+        return 0
+    if lines.count(", ") == n * (n_args - 1):
+        lines = lines.replace(", ", ",")
+    raw = np.frombuffer(lines.encode(), dtype=np.uint8)
+    commas, ends = np.flatnonzero(raw == ord(",")), np.append(np.flatnonzero(raw == ord("\n")), len(raw))
+    if len(commas) != n * (n_args - 1) or not n_args:
+        return 0
+    # every line has its own commas
+    if not bool((np.searchsorted(ends, commas) == np.repeat(np.arange(n), n_args - 1)).all()):
+        return 0
+    names = lines[len(start) : -1].replace(")\n" + start, ",").split(",")
+    known = [len(numbers) for numbers in table.numbers]
+    codes = [np.fromiter(map(numbers.__getitem__, names[k::n_args]), dtype=np.int32, count=n)
+             for k, numbers in enumerate(table.numbers)]
+    added = [list(itertools.islice(reversed(numbers), len(numbers) - n_known))
+             for numbers, n_known in zip(table.numbers, known, strict=True)]
+    if not all(PLAIN_FACT_CONSTANT.fullmatch(name) for column in added for name in column):
+        # not a fact, or one that needs more care
+        for numbers, column in zip(table.numbers, added, strict=True):
+            for name in column:
+                del numbers[name]
+        return 0
+    table.add(codes, np.ones(n), first_line + np.arange(n))
+    return n + is_last
 
 
 def _read_plain(found: list[tuple[str, ...]], reader: _FactReader, first_line: int) -> list[int]:
