@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import Annotated
 
@@ -103,3 +104,19 @@ def make_world(facts: Evidence, query: list[str] | None, candidates: list[str] |
     queried = {name for text in query or () for found in parse_queries(text, theory) for name in found.predicates}
     return find_world(facts, queried, world.value, split_names(closed), split_names(opened), candidates=allowed,
                       reach=reach, premises=premises.value, outside=outside)
+
+
+def read_bytes(text: str) -> int:
+    """The bytes of a size.
+
+    >>> read_bytes("2GB"), read_bytes("500 MB"), read_bytes("1e6")
+    (2000000000, 500000000, 1000000)
+    """
+    found = re.fullmatch(r"\s*([0-9.eE+]+)\s*([kMGT]?)i?[bB]?\s*", text)
+    try:
+        number = float(found[1]) if found else 0.0
+    except ValueError:
+        number = 0.0
+    if found is None or not 0 < number < 1e15:
+        raise LogicMPError(f"--max-memory must be a size above 0, got {text!r}", "for example --max-memory 2GB")
+    return int(number * {"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}[found[2]])
