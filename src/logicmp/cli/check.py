@@ -52,7 +52,9 @@ def check(
     fmt: FormatOption = Format.text,
     grammar: GrammarOption = Grammar.auto,
 ) -> None:
-    """Summarize FILE: types, predicates, rules and warnings; with facts, which atoms infer would look at.
+    """Summarize FILE: types, predicates, rules and warnings.
+
+    With facts, also show which atoms of each predicate infer would use, and how many rows the rules need.
 
     \b
         logicmp check smoking.mln

@@ -63,7 +63,9 @@ def explain(
     fmt: FormatOption = Format.text,
     grammar: GrammarOption = Grammar.auto,
 ) -> None:
-    """Show how each rule in FILE can be violated, and its tensor plan; with facts, which atoms infer would look at.
+    """Show how each rule in FILE can be violated, and its tensor plan.
+
+    With facts, also show which atoms of each predicate infer would use, and the plan for these facts.
 
     \b
         logicmp explain smoking.mln
