@@ -1,4 +1,4 @@
-"""Sparse worlds: reading facts, mean field over lists, candidate pairs, graphs in the layer."""
+"""Sparse worlds: reading facts, mean field over lists, candidate pairs, graphs in the layer, and PSL for comparison."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import json
 import multiprocessing
 import os
 import resource
+import shutil
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,23 +55,27 @@ def main(arguments: list[str]) -> int:
         parser.error(f"unknown case {sorted(unknown)[0]!r}, available: {', '.join(CASES)}")
     if chosen.threads:
         torch.set_num_threads(chosen.threads)
-    results: dict[str, dict[str, float]] = {}
+    results: dict[str, dict[str, float | str]] = {}
     for name in chosen.cases or CASES:
         print(name, file=sys.stderr)
         try:
-            results[name] = CASES[name](chosen.n)
-        except FileNotFoundError as missing:
-            print(f"{name}: skipped, {missing}", file=sys.stderr)
+            results[name] = {**CASES[name](chosen.n)}
+        except NotRunError as why:
+            results[name] = {"not run": str(why)}
     table = Table("case", "what", "value")
     for name, numbers in results.items():
         for what, value in numbers.items():
-            table.add_row(name, what, f"{value:,.4g}")
+            table.add_row(name, what, value if isinstance(value, str) else f"{value:,.4g}")
     Console().print(table)
     print(f"largest memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB, "
           f"{torch.get_num_threads()} threads")
     if chosen.json is not None:
         chosen.json.write_text(json.dumps({"n": chosen.n, "threads": torch.get_num_threads(), **results}, indent=2))
     return 0
+
+
+class NotRunError(Exception):
+    """What a case needs and this machine lacks."""
 
 
 def seconds(run: Callable[[], Any], times: int = 5) -> float:
@@ -174,7 +181,7 @@ def fb15k(n: int) -> dict[str, float]:
     """The rules of FB15k-237 over all atoms that they reach from its training facts; n does not count."""
     folder = Path(os.environ.get("LOGICMP_DATA", ".")) / "kg/fb15k-237"
     if not folder.is_dir():
-        raise FileNotFoundError("set LOGICMP_DATA to a folder with kg/fb15k-237/rules.mln and train.db")
+        raise NotRunError("set LOGICMP_DATA to a folder with kg/fb15k-237/rules.mln and train.db")
     return knowledge_graph(folder / "rules.mln", folder / "train.db")
 
 
@@ -215,5 +222,129 @@ def _knowledge_graph(rules: Path, facts: Path, max_premises: float, dense_atoms:
             "memory, GiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20}
 
 
-CASES: dict[str, Callable[[int], dict[str, float]]] = {"smokers": smokers, "transitivity": transitivity, "graph": graph,
-                                                       "fb15k": fb15k}
+# read, check and index a file; runs in a process of its own, whose memory is then that of this work alone
+READ = """
+import json, re, sys, time
+from pathlib import Path
+started, used = time.perf_counter(), time.process_time()
+from logicmp import load_facts, parse_theory
+from logicmp.facts.supports import DENSE_ATOMS
+from logicmp.facts.world import build_world
+theory = parse_theory("Friends(person, person)\\nSmokes(person)\\n1 Friends(x,y) ^ Smokes(x) => Smokes(y)")
+evidence = load_facts(sys.argv[1], theory)
+world = build_world(evidence, ["Smokes"], dense_atoms=DENSE_ATOMS)
+print(json.dumps({"facts": len(evidence), "s": time.perf_counter() - started,
+                  "processor, s": time.process_time() - used,
+                  # not ru_maxrss, which a process inherits from the one that started it
+                  "GB": int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) / 2**20}))
+"""
+
+
+def facts(n: int) -> dict[str, float]:
+    """Ten facts for each of n people from a .db and a Parquet file: parsed, checked and indexed, with all imports."""
+    rng = np.random.default_rng(0)
+    names = np.array([f"P{k}" for k in range(n)], dtype=object)
+    one, other = names[np.repeat(np.arange(n), FRIENDS)], names[rng.integers(0, n, n * FRIENDS)]
+    found: dict[str, float] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        text, table = Path(folder, "friends.db"), Path(folder, "friends.parquet")
+        with text.open("w") as file:
+            file.writelines(f"Friends({a},{b})\n" for a, b in zip(one.tolist(), other.tolist(), strict=True))
+        paths = {".db": str(text)}
+        try:
+            import pyarrow
+            from pyarrow import parquet
+        except ImportError:
+            print("facts: no Parquet, because pyarrow is not installed", file=sys.stderr)
+        else:
+            parquet.write_table(pyarrow.table({"a": one, "b": other}), table)
+            paths["Parquet"] = f"Friends={table}"
+        del names, one, other
+        for kind, path in paths.items():
+            done = subprocess.run([sys.executable, "-c", READ, path], stdout=subprocess.PIPE, check=True)
+            found |= {f"{kind}, {what}": value for what, value in json.loads(done.stdout).items()}
+    return found
+
+
+PSL_RULES = ["1.5: Smokes(X) -> Cancer(X)", "1.1: Friends(X, Y) & Smokes(X) -> Smokes(Y)",
+             "1.1: Friends(X, Y) & Smokes(Y) -> Smokes(X)"]
+
+
+def psl(n: int) -> dict[str, float]:
+    """The command on n / 10 people, all in, compared with PSL on the same facts, without pslpython's imports.
+
+    On a busy machine, compare processor times: PSL uses several threads.
+    """
+    if shutil.which("java") is None:
+        raise NotRunError("PSL needs Java, which is not installed")
+    try:
+        from pslpython.model import Model
+    except ImportError:
+        raise NotRunError('PSL needs pslpython, which is not installed: pip install "pslpython>=2.4"') from None
+    n = max(1, n // 10)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        path = smokers_file(n, folder)
+        (folder / "smokers.mln").write_text(SMOKERS)
+        found: dict[str, float] = {"people": float(n)}
+        for method in ("mean-field", "hl-mrf"):
+            words = [sys.executable, "-m", "logicmp", "infer", "-i", str(folder / "smokers.mln"), "-e", str(path), "-q",
+                     "Smokes,Cancer", "-m", method, "-r", str(folder / f"{method}.txt"), "--quiet"]
+            found |= _timed(method, partial(subprocess.run, words, check=True))
+        files = _psl_files(path, n, folder)
+        answers: list[int] = []
+        found |= _timed("PSL", lambda: answers.append(_run_psl(Model("smokers"), files, folder)))
+        n_ours = len((folder / "hl-mrf.txt").read_text().splitlines())
+        # PSL does not answer observed atoms
+        found |= {"answers": float(n_ours), "answers of PSL": float(answers[0])}
+        for method in ("mean-field", "hl-mrf"):
+            found |= {f"PSL / {method}{what}": found[f"PSL{what}, s"] / found[f"{method}{what}, s"]
+                      for what in ("", ", processor")}
+        return found
+
+
+def _timed(what: str, run: Callable[[], Any]) -> dict[str, float]:
+    """The time of a call, and the processor time of this process and those that it started."""
+    start, before = time.perf_counter(), os.times()
+    run()
+    after = os.times()
+    return {f"{what}, s": time.perf_counter() - start, f"{what}, processor, s": sum(after[:4]) - sum(before[:4])}
+
+
+def _psl_files(path: Path, n: int, folder: Path) -> dict[tuple[str, str], Path]:
+    """The facts of a .db file as the tables of PSL, and the atoms to answer."""
+    rows: dict[tuple[str, str], list[str]] = {("Friends", "OBSERVATIONS"): [], ("Smokes", "OBSERVATIONS"): []}
+    known = set()
+    for line in sorted(set(path.read_text().splitlines())):
+        predicate, _, args = line.removeprefix("!").rstrip(")").partition("(")
+        value = f"\t{int(not line.startswith('!'))}"
+        rows[predicate, "OBSERVATIONS"].append(args.replace(",", "\t") + value)
+        known |= {args} if predicate == "Smokes" else set()
+    rows["Smokes", "TARGETS"] = [f"P{k}" for k in range(n) if f"P{k}" not in known]
+    rows["Cancer", "TARGETS"] = [f"P{k}" for k in range(n)]
+    found = {}
+    for key, lines in rows.items():
+        found[key] = folder / f"{key[0]}-{key[1]}.txt"
+        found[key].write_text("\n".join(lines) + "\n")
+    return found
+
+
+def _run_psl(model: Any, files: dict[tuple[str, str], Path], folder: Path) -> int:
+    from pslpython.partition import Partition
+    from pslpython.predicate import Predicate
+    from pslpython.rule import Rule
+
+    predicates = {name: Predicate(name, size=size) for name, size in (("Friends", 2), ("Smokes", 1), ("Cancer", 1))}
+    for (name, part), path in files.items():
+        predicates[name].add_data_file(Partition[part], str(path))
+    for predicate in predicates.values():
+        model.add_predicate(predicate)
+    for rule in PSL_RULES:
+        model.add_rule(Rule(rule))
+    answers = model.infer(psl_options={"runtime.log.level": "ERROR"}, jvm_options=[f"-Djava.io.tmpdir={folder}"])
+    return sum(len(table) for table in answers.values())
+
+
+CASES: dict[str, Callable[[int], dict[str, float]]] = {
+    "smokers": smokers, "transitivity": transitivity, "graph": graph, "facts": facts, "psl": psl,
+    "fb15k": fb15k}

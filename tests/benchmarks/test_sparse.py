@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
+from benchmarks import sparse
 from benchmarks.sparse import CASES, knowledge_graph, main
 
 
 def test_every_case_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LOGICMP_DATA", raising=False)
-    assert main(["--n", "1500", "--json", str(tmp_path / "out.json")]) == 0
+    names = [name for name in CASES if name != "psl"]
+    assert main([*names, "--n", "1500", "--json", str(tmp_path / "out.json")]) == 0
     found = json.loads((tmp_path / "out.json").read_text())
-    assert set(CASES) - {"fb15k"} <= set(found)
+    assert set(names) <= set(found)
     assert found["smokers"]["iteration, s"] > 0
     assert found["transitivity"]["candidates"] == 136 * 110
-    shown = capsys.readouterr()
-    assert "with the layer, s" in shown.out
-    assert "fb15k: skipped, set LOGICMP_DATA to a folder with kg/fb15k-237/rules.mln and train.db" in shown.err
+    assert found["facts"][".db, facts"] == found["facts"]["Parquet, facts"] > 14_000
+    assert found["facts"][".db, GB"] > 0
+    assert found["fb15k"] == {"not run": "set LOGICMP_DATA to a folder with kg/fb15k-237/rules.mln and train.db"}
+    assert "with the layer, s" in capsys.readouterr().out
 
 
 def test_rules_with_many_premises_are_left_out(tmp_path: Path) -> None:
@@ -34,7 +38,22 @@ def test_rules_with_many_premises_are_left_out(tmp_path: Path) -> None:
     assert (few["rules"], few["rules left out"]) == (1, 1)
 
 
+@pytest.mark.skipif(shutil.which("java") is None, reason="needs Java, which PSL runs on")
+def test_the_comparison_with_psl_runs() -> None:
+    found = CASES["psl"](400)
+    # 40 people, a tenth of them observed
+    assert (found["answers"], found["answers of PSL"]) == (80, 76)
+    assert found["PSL / mean-field, processor"] > 0
+
+
+def test_without_java_the_comparison_with_psl_is_not_run(monkeypatch: pytest.MonkeyPatch,
+                                                         capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sparse.shutil, "which", lambda name: None)
+    assert main(["psl"]) == 0
+    assert "PSL needs Java, which is not installed" in capsys.readouterr().out
+
+
 def test_an_unknown_case_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["smoker"])
-    assert "unknown case 'smoker', available: smokers, transitivity, graph, fb15k" in capsys.readouterr().err
+    assert "unknown case 'smoker', available: smokers, transitivity, graph, facts, psl, fb15k" in capsys.readouterr().err

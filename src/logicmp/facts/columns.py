@@ -61,6 +61,17 @@ class Numbers(dict[str, int]):
         number = self[name] = len(self)
         return number
 
+    def add(self, column: Column) -> np.ndarray:
+        """The numbers of the names of a column, for each fact."""
+        if not self:
+            self.update(zip(column.names, range(len(column.names)), strict=True))
+            if len(self) == len(column.names):
+                return column.codes
+            # a name stands twice
+            self.clear()
+        found: np.ndarray = np.fromiter(map(self.__getitem__, column.names), np.int32, len(column.names))[column.codes]
+        return found
+
 
 @dataclass
 class FactTable:

@@ -56,6 +56,11 @@ class World:
         """The predicates with at least one unobserved atom."""
         return [name for name, values in self.values.items() if (values == UNKNOWN).any()]
 
+    @property
+    def observed(self) -> list[str]:
+        """The predicates without an unobserved atom."""
+        return [name for name, values in self.values.items() if not (values == UNKNOWN).any()]
+
     def describe(self) -> str:
         """Which predicates are closed and which are open, in two lines, and one line for each sparse predicate."""
         opened = ", ".join(name for name, why in self.closed.items() if not why)
@@ -115,11 +120,15 @@ def build_world(evidence: Evidence, queried: Collection[str] = (), world: str = 
         if len(predicate.types) > MAX_AXES:
             raise LogicMPError(f"{predicate.name} has {len(predicate.types)} arguments (limit {MAX_AXES})",
                                "split it into predicates with fewer arguments")
-        support = _support(theory, table, is_closed, given.get(predicate.name), dense_atoms)
+        places = _places(theory, table)
+        support = _support(theory, table, places, is_closed, given.get(predicate.name), dense_atoms)
         if support is None:
-            known, soft, n_open = _values(theory, table, is_closed, own)
+            known, soft, n_open = _values(theory, table, places, is_closed, own)
+        elif predicate.name not in given and bool((table.values[table.values != 0] == 1).all()):
+            # every fact of the list is true
+            supports[predicate.name], known, soft, n_open = support, np.ones(support.n_values, np.int8), None, 0
         else:
-            supports[predicate.name], known, soft, n_open = _sparse_values(theory, table, support, own)
+            supports[predicate.name], known, soft, n_open = _sparse_values(theory, table, places, support, own)
         values[predicate.name] = known
         if soft is not None:
             unary[predicate.name] = soft
@@ -132,8 +141,8 @@ def build_world(evidence: Evidence, queried: Collection[str] = (), world: str = 
     return World(theory, values, unary, reasons, warnings, supports)
 
 
-def _support(theory: Theory, table: FactTable, is_closed: bool, candidates: FactTable | None,
-             dense_atoms: int | None) -> Support | None:
+def _support(theory: Theory, table: FactTable, places: tuple[np.ndarray, ...], is_closed: bool,
+             candidates: FactTable | None, dense_atoms: int | None) -> Support | None:
     """The atoms of a predicate that can be true: candidates and facts; None for all of them."""
     predicate = table.predicate
     n_atoms = math.prod(predicate.shape(theory.sizes))
@@ -152,10 +161,10 @@ def _support(theory: Theory, table: FactTable, is_closed: bool, candidates: Fact
                 raise _too_many(predicate, n_atoms, is_closed, dense_atoms)
             return None
     # facts are always among the candidates
-    places = [tuple(x[can_be_true] for x in _places(theory, table)), *([] if candidates is None else
-                                                                       [_places(theory, candidates)])]
-    places = [part[: len(predicate.arguments)] for part in places]
-    columns = [np.concatenate(parts) for parts in zip(*places, strict=True)]
+    listed = [tuple(x[can_be_true] for x in places)] if not bool(can_be_true.all()) else [places]
+    listed += [] if candidates is None else [_places(theory, candidates)]
+    listed = [part[: len(predicate.arguments)] for part in listed]
+    columns = [np.concatenate(parts) for parts in zip(*listed, strict=True)] if len(listed) > 1 else list(listed[0])
     return make_support(predicate, [c for k, c in enumerate(columns) if k not in predicate.functional], theory.sizes)
 
 
@@ -170,13 +179,13 @@ def _too_many(predicate: Predicate, n_atoms: int, is_closed: bool, dense_atoms: 
                         "rules find them with --reach 1")
 
 
-def _sparse_values(theory: Theory, table: FactTable, support: Support,
+def _sparse_values(theory: Theory, table: FactTable, places: tuple[np.ndarray, ...], support: Support,
                    prior: float | None) -> tuple[Support, np.ndarray, np.ndarray | None, int]:
     """Like `_values`, by row; a predicate without unobserved rows keeps its true rows only."""
     name = table.predicate.name
     predicate = flat_theory(theory, {name: support}).predicate[name]
     shape = predicate.shape({**theory.sizes, predicate.types[0]: support.n_values // support.width})
-    places, given = _places(theory, table), table.values
+    given = table.values
     rows = support.find(places[: len(table.predicate.arguments)])
     inside = rows >= 0
     at: tuple[np.ndarray, ...] = np.unravel_index(rows[inside], (shape[0], *shape[1:]) if predicate.functional
@@ -259,13 +268,12 @@ def describe_missing(theory: Theory, table: FactTable, prior: float | None = Non
     return f"{name}: {n_missing:,} of {n_atoms:,} atoms have no fact, prior probability {prior or 0.5:g}{remedy}"
 
 
-def _values(theory: Theory, table: FactTable, closed: bool,
+def _values(theory: Theory, table: FactTable, places: tuple[np.ndarray, ...], closed: bool,
             prior: float | None = None) -> tuple[np.ndarray, np.ndarray | None, int]:
     """Return the values of one predicate, its soft evidence, and the number of variables that could not be closed."""
     predicate = table.predicate
     shape = predicate.shape(theory.sizes)
     given = table.values
-    places = _places(theory, table)
     # a variable that must have a value is not closed: its values cannot all be false
     must_have_value = predicate.is_categorical and not predicate.may_be_none
     values = np.full(shape or 1, 0 if closed and not must_have_value else UNKNOWN, dtype=np.int8)

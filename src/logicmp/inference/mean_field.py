@@ -26,6 +26,7 @@ from ..execute.inputs import read_inputs, world_tensors
 from ..execute.lists import read_rows
 from ..execute.mean_field import Correct, Iteration, Run, initial_weights, largest_change
 from ..execute.schedule import Schedule, make_schedule
+from ..execute.sparse import SparseExecutor
 from ..facts.supports import DENSE_ATOMS
 from ..facts.world import World
 from ..ground.build import build_network
@@ -115,7 +116,9 @@ class MeanField(Method):
         odds |= {name: _log_odds(run.theory.predicate[name], world, x.numpy()) for name, x in logits.items()}
         formulas = [_formula_odds(problem, rule, logits, evidence) for rule in problem.formulas]
         status = Status.TIME if is_cut_short and best.status is not Status.NONE else best.status
-        return Solution(with_evidence(world, odds), status, formulas, elbo=best.elbo, notes=notes, trace=best.trace)
+        n_rows = run.executor.rows.n_rows if isinstance(run.executor, SparseExecutor) else None
+        return Solution(with_evidence(world, odds), status, formulas, elbo=best.elbo, n_rows=n_rows, notes=notes,
+                        trace=best.trace)
 
     def _correct(self, problem: Problem, network: Network | None) -> tuple[Correct | None, list[str]]:
         """The correction of each update, None for plain mean field, and a note if that was not asked for."""

@@ -92,6 +92,8 @@ class Solution:
     log_partition: float | None = None
     # a lower bound of it
     elbo: float | None = None
+    # of the lists that rules over sparse predicates need, if there are any
+    n_rows: int | None = None
     # for people to read: which part was solved how, and what did not converge
     notes: list[str] = field(default_factory=list)
     trace: list[TraceLine] = field(default_factory=list)

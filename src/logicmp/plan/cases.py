@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from ..errors import CostError, Span
+from ..facts.supports import Support
 from ..normalize.cubes import Cube, Differ, Literal, Product, Range, Same, Signed, Var, collect, names_in
 from ..normalize.meet import split_difference
 from ..parse.theory import Theory
@@ -34,12 +35,14 @@ class Cases:
     Args:
         theory: its predicates.
         sizes: the number of constants of each type.
-        supports: the names of the sparse predicates.
+        supports: the sparse predicates.
         masked: types of which some entities may be missing.
+        observed: predicates that are evidence as a whole.
     """
 
-    def __init__(self, theory: Theory, sizes: Mapping[str, int], supports: Collection[str], masked: Collection[str]):
-        self.theory, self.sizes, self.supports = theory, sizes, supports
+    def __init__(self, theory: Theory, sizes: Mapping[str, int], supports: Mapping[str, Support],
+                 masked: Collection[str], observed: Collection[str]):
+        self.theory, self.sizes, self.supports, self.observed = theory, sizes, supports, observed
         # by the name of a literal, its type; no predicate can have such a name
         self.present = {f"{name} exists": name for name in masked}
 
@@ -112,7 +115,7 @@ class Cases:
     def _expand(self, coefficient: int, cube: Cube, every: bool, span: Span | None) -> list[Signed]:
         """The complement of a sparse literal is 1 minus the literal; with `every`, that of a dense literal, too."""
         chosen = [f for f in cube.factors if isinstance(f, Literal) and f.negated
-                  and (every or f.predicate in self.supports)]
+                  and (every or (f.predicate in self.supports and not self._is_inside(f, cube)))]
         if len(chosen) > MAX_COMPLEMENTS:
             raise CostError(f"this rule has {len(chosen)} negated sparse literals (limit {MAX_COMPLEMENTS})",
                             span, f"split its head, or make one of {', '.join({f.predicate for f in chosen})} "
@@ -123,6 +126,13 @@ class Cases:
             own = tuple(replace(f, negated=False) for f, take in zip(chosen, picked, strict=True) if take)
             found.append((coefficient * (-1) ** len(own), replace(cube, factors=(*rest, *own))))
         return found
+
+    def _is_inside(self, literal: Literal, cube: Cube) -> bool:
+        """Whether another literal restricts the cube to the rows of this one, so that its complement has these rows."""
+        support = self.supports[literal.predicate]
+        return literal.predicate not in self.observed and any(
+            isinstance(f, Literal) and not f.negated and f.args == literal.args
+            and self.supports.get(f.predicate) is support for f in cube.factors)
 
 
 def _without_differences(coefficient: int, cube: Cube) -> list[Signed]:

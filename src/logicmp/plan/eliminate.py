@@ -66,7 +66,7 @@ class _Builder:
         self.supports = supports
         self.observed = frozenset(observed)
         self.max_rows = max_rows
-        self.cases = Cases(form.theory, sizes, supports, masked)
+        self.cases = Cases(form.theory, sizes, supports, masked, observed)
         self.present = self.cases.present
         self.values: list[Value] = []
         self.live: list[bool] = []

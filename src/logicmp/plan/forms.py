@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -28,12 +29,18 @@ class ReadAll:
     predicate: str
     labels: frozenset[int] | None = None
 
+    def __str__(self) -> str:
+        return self.predicate if self.labels is None else f"{self.predicate}, labels {sorted(self.labels)}"
+
 
 @dataclass(frozen=True)
 class WeightsOf:
     """The weights of a rule with one weight per constant, flat."""
 
     rule: int
+
+    def __str__(self) -> str:
+        return f"weights of rule {self.rule + 1}"
 
 
 @dataclass(frozen=True)
@@ -125,6 +132,18 @@ class RowPlan:
         forms = {f.key: f.n_rows for f in (*(v.form for v in self.values if isinstance(v, Made)),
                                             *(root.form for root in self.roots))}
         return sum(forms.values())
+
+    @property
+    def n_bytes(self) -> int:
+        """The bytes of the columns of all lists, each counted once."""
+        forms = [*(v.form for v in self.values if isinstance(v, Made)), *(root.form for root in self.roots)]
+        columns = [*(v.output for v in self.values if isinstance(v, (Made, Grouped))),
+                   *(column for form in forms for column in form.columns)]
+        return sum({id(column): column.nbytes for column in columns}.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """The lists of rows for JSON: what each one sums, by rule or as a value."""
+        return {"rows": self.n_rows, "bytes": self.n_bytes, "lists": str(self).splitlines()[:-1]}
 
     def __str__(self) -> str:
         lines = []
