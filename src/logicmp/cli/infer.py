@@ -68,11 +68,11 @@ def infer(
         metavar="P=0.1", help="Set the probability of atoms of the open predicate P without a fact, if no rule "
         "mentions them, above 0 and below 1; default 0.5; repeatable.")] = None,
     candidates: Annotated[list[str] | None, typer.Option(
-        "--candidates", metavar="FILE", help="Mean field: atoms that can be true, written as facts; all other atoms of "
-        "their predicates are false; repeatable.")] = None,
+        "--candidates", metavar="FILE", help="Atoms that can be true, written as facts; all other atoms of their "
+        "predicates are false; repeatable.")] = None,
     reach: Annotated[int, typer.Option(
-        metavar="K", help="Mean field: candidates of open predicates with over a million atoms are what the rules "
-        "conclude from the facts in K applications; 0 takes all atoms.")] = 0,
+        metavar="K", help="Candidates of open predicates with over a million atoms are what the rules conclude from the "
+        "facts in K applications; 0 takes all atoms.")] = 0,
     seed: Annotated[int, typer.Option("-seed", "--seed", help="Set the seed of all random choices.")] = 0,
     iterations: Annotated[int | None, typer.Option(
         help="Mean field, bp, hl-mrf: maximum number of iterations; mean field with --tolerance 0 runs exactly this "

@@ -34,16 +34,12 @@ class Auto(MeanField):
     """
 
     name: ClassVar[str] = "auto"
-    # below this, a ground network is tried first, which needs all atoms
-    dense_atoms: ClassVar[int | None] = 2**26
     max_cells: int = MAX_CELLS
     max_messages: int = 300_000
 
     def solve(self, problem: Problem, network: Network | None = None) -> Solution:
         if problem.semantics == "paper":
             return self._mean_field(problem, "the paper's semantics has no ground network", None)
-        if problem.world.supports:
-            return self._mean_field(problem, f"{', '.join(problem.world.supports)}: not all atoms are in memory", None)
         try:
             network = network or Exact().network(problem)
             model = ExactModel(network, self.max_cells)
@@ -59,7 +55,7 @@ class Auto(MeanField):
         rest, how, why = self._solve_rest(problem, network)
         is_exact = model.is_exact()
         for name, odds in rest.log_odds.items():
-            chosen = exact_atoms(problem.world.theory.predicate[name], model.network.variables[name], is_exact,
+            chosen = exact_atoms(problem.world.stored(name), model.network.variables[name], is_exact,
                                  odds.shape)
             rest.log_odds[name] = np.where(chosen, exact.log_odds[name], odds)
         rest.formulas = [np.where(np.isnan(own), odds, own)
