@@ -74,6 +74,7 @@ def max_walksat(arrays: GroundArrays, rng: np.random.Generator, max_flips: int, 
         while True:
             while loops.descend(g, state) and not is_over():
                 pass
+            merge.add(state)
             until = min(goal, done + stride)
             while True:
                 before = time.monotonic()
