@@ -15,8 +15,8 @@ from importlib import import_module
 
 from .errors import LogicMPError
 
-# of all rules together; a million takes about half a gigabyte
-MAX_GROUNDINGS = 2_000_000
+# of all rules together; a million takes about 200 megabytes, with what a method makes of them
+MAX_GROUNDINGS = 10_000_000
 # called with the name of a task, how much of it is done, and how much there is to do
 Progress = Callable[[str, int, int], None]
 

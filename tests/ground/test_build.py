@@ -81,7 +81,7 @@ def test_too_many_groundings_are_rejected_before_they_are_made() -> None:
     with pytest.raises(CostError) as caught:
         network_of(f"p = {{{people}}}\nF(p, p)\n1 F(x, y) => F(y, x)\n1 F(x, y) ^ F(y, z) => F(x, z)")
     assert caught.value.message == ("the evidence leaves at least 27,000,000 groundings of this rule open, after "
-                                    "90,000 of those before it (limit 2,000,000)")
+                                    "90,000 of those before it (limit 10,000,000)")
 
 
 def test_the_semantics_of_the_paper_has_no_network() -> None:

@@ -275,10 +275,16 @@ class Draft:
         for k, name in enumerate(("lengths", "var", "set", "param", "defines")):
             found[name] = np.concatenate([empty, *(columns[k] for columns in self._columns)])
         self._columns.clear()
+        lengths = found.pop("lengths")
         n = np.array([n for n, _, _ in self._about], dtype=np.int64)
-        return {"begins": np.concatenate([[0], np.cumsum(found.pop("lengths"), dtype=np.int64)]), **found,
-                "share": np.repeat(np.array([share for _, share, _ in self._about], dtype=np.float64), n),
-                "rule": np.repeat(np.array([rule for _, _, rule in self._about], dtype=np.int32), n)}
+        found |= {"begins": np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]),
+                  "share": np.repeat(np.array([share for _, share, _ in self._about], dtype=np.float64), n),
+                  "rule": np.repeat(np.array([rule for _, _, rule in self._about], dtype=np.int32), n)}
+        for name in ("share", "defines"):
+            # one number for all features needs no memory
+            if len(lengths) and bool((found[name] == found[name][0]).all()):
+                found[name] = np.broadcast_to(found[name][0], lengths.shape)
+        return found
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,9 @@ from .exact.method import MAX_CELLS, Exact, ExactModel, exact_atoms, formula_odd
 from .mean_field import MeanField
 from .method import Problem, Solution, Status
 
+# messages of all rounds of belief propagation together
+MAX_UPDATES = 500_000_000
+
 
 @dataclass
 class Auto(MeanField):
@@ -35,7 +38,7 @@ class Auto(MeanField):
 
     name: ClassVar[str] = "auto"
     max_cells: int = MAX_CELLS
-    max_messages: int = 300_000
+    max_messages: int = 10_000_000
 
     def solve(self, problem: Problem, network: Network | None = None) -> Solution:
         if problem.semantics == "paper":
@@ -72,8 +75,10 @@ class Auto(MeanField):
         elif n_messages > self.max_messages:
             why = f"it would need {n_messages:,} messages (limit {self.max_messages:,})"
         else:
-            # the other half of the time is for mean field
-            found = BeliefPropagation().solve(replace(problem, limits=problem.limits.part(0.5)))
+            # the other half of the time is for mean field; a large network gets fewer rounds, about 20 seconds
+            method = BeliefPropagation(iterations=min(1000, max(50, MAX_UPDATES // max(1, n_messages))))
+            found = method.solve(replace(problem, limits=problem.limits.part(0.5)),
+                                 None if problem.formulas else network)
             if found.status is Status.CONVERGED:
                 return found, "belief propagation", []
             why = next(note for note in found.notes if note.startswith("bp "))

@@ -13,6 +13,7 @@ log-potentials of its variable. A factor over two binary variables is always a t
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -27,6 +28,8 @@ from ...ground.quantifiers import deciding_literals
 IMPOSSIBLE = -1e6
 # cells of one table
 MAX_TABLE = 64
+# features whose cells are listed at once
+PIECE = 2**20
 
 
 @dataclass(frozen=True)
@@ -101,18 +104,23 @@ def build_graph(network: Network, possible: np.ndarray,
         possible: for each value of each variable whether it is possible, see `propagate`.
         hard: the log-weight of a hard feature.
     """
-    is_hard = network.param == HARD
-    gain = np.where(is_hard, hard, log_weights(network))
+    gain = log_weights(network)
+    gain[network.param == HARD] = hard
     heads = deciding_literals(network)
-    # the deciding feature of a quantified part as a product with a head implies the other features that define it
-    is_tie = np.isin(network.defines, network.var[heads])
-    is_own, is_unary = (gain != 0) & ~is_tie, np.diff(network.begins) == 1
+    is_own, is_unary = gain != 0, np.diff(network.begins) == 1
+    if len(heads):
+        # the deciding feature of a quantified part as a product with a head implies the other features that define it
+        is_own &= ~np.isin(network.defines, network.var[heads])
     merged = _Scopes(network, np.flatnonzero(is_own & ~is_unary), queried_features(network))
     tables, readings = [], []
     for shape, rows, own, own_row, queried, queried_row in merged.tables():
-        holds = _holds(network, own, rows[own_row], shape)
-        values = np.stack([np.bincount(own_row, gain[own] * cell, len(rows)) for cell in holds.T], 1)
-        tables.append(Tables(values.clip(IMPOSSIBLE, None).reshape(-1, *shape), rows, np.ones(len(rows))))
+        values = np.zeros(len(rows) * math.prod(shape))
+        for first in range(0, len(own), PIECE):
+            features, row = own[first : first + PIECE], own_row[first : first + PIECE]
+            at, cell = np.nonzero(_holds(network, features, rows[row], shape))
+            np.add.at(values, row[at] * math.prod(shape) + cell, gain[features[at]])
+        values.clip(IMPOSSIBLE, None, out=values)
+        tables.append(Tables(values.reshape(-1, *shape), rows, np.ones(len(rows))))
         readings.append(Reading(queried, queried_row, _holds(network, queried, rows[queried_row], shape)))
     potentials = np.where(possible, network.potentials, 0.0)
     unary = np.flatnonzero(is_own & is_unary)
