@@ -25,4 +25,5 @@ def test_every_case_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 def test_an_unknown_case_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["smoker"])
-    assert "unknown case 'smoker', available: smokers, bp, map, gibbs, auto, transitivity, graph" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "unknown case 'smoker', available: smokers, bp, map, gibbs, auto, transitivity, graph" in told

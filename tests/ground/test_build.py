@@ -139,3 +139,15 @@ def test_the_network_of_a_sparse_world_is_that_of_the_dense_one(first: int) -> N
         if len(got.cards) == got.n_own:
             assert features_of(got) == features_of(want)
     assert n_checked > 40
+
+
+def test_progress_and_memory_are_seen_while_a_rule_is_grounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("logicmp.ground.join.PIECE", 20)
+    monkeypatch.setattr("logicmp.ground.build.REPORTED", 10)
+    world = build_world(parse_facts("", parse_theory("p = {1, ..., 10}\nF(p, p)\n1 F(x, y) => F(y, x)\n1 F(x, x)")))
+    seen: list[tuple[int, int]] = []
+    needed: list[float] = []
+    build_network(world, progress=lambda done, n: seen.append((done, n)), allow=lambda n, what: needed.append(n))
+    assert seen == [(0, 2)] * 5 + [(1, 2), (2, 2)]
+    assert max(needed) == 110 * 50
+    assert needed[0] == 100 * 50

@@ -72,8 +72,8 @@ def infer(
         "--candidates", metavar="FILE", help="Atoms that can be true, written as facts; all other atoms of their "
         "predicates are false; repeatable.")] = None,
     reach: Annotated[int, typer.Option(
-        metavar="K", help="Candidates of open predicates with over a million atoms are what the rules conclude from the "
-        "facts in K applications; 0 takes all atoms.")] = 0,
+        metavar="K", help="Candidates of open predicates with over a million atoms are what the rules conclude from "
+        "the facts in K applications; 0 takes all atoms.")] = 0,
     seed: Annotated[int, typer.Option("-seed", "--seed", help="Set the seed of all random choices.")] = 0,
     iterations: Annotated[int | None, typer.Option(
         help="Mean field, bp, hl-mrf: maximum number of iterations; mean field with --tolerance 0 runs exactly this "

@@ -29,13 +29,18 @@ from .network import HARD, Draft, Literals, Network, n_values
 from .patterns import Listed, Pattern, select
 from .quantifiers import Part, build_part
 
+# rows of a piece after which progress is reported
+REPORTED = 2**16
+# of one grounding with two open literals
+BYTES = 50
 # atoms of a predicate that has unobserved ones; a million takes about 40 MB
 MAX_ATOMS = 2**26
 
 
 def build_network(world: World, rules: Sequence[Rule] | None = None, semantics: str = "exact",
                   max_groundings: int = MAX_GROUNDINGS,
-                  progress: Callable[[int, int], None] = lambda done, total: None) -> Network:
+                  progress: Callable[[int, int], None] = lambda done, total: None,
+                  allow: Callable[[float, str], None] = lambda n_bytes, what: None) -> Network:
     """Build the ground network of some rules, by default all rules of the theory.
 
     >>> from logicmp.facts.world import build_world
@@ -47,24 +52,27 @@ def build_network(world: World, rules: Sequence[Rule] | None = None, semantics: 
 
     Args:
         max_groundings: raise a CostError if the rules together leave more groundings open.
-        progress: called after each rule with the number of rules done, and of all rules.
+        progress: called after each rule and each large piece of rows, with the number of rules done, and of all rules.
+        allow: called with the bytes that the network needs so far, before rows are made; raises an error if they are
+            too many.
     """
     if semantics == "paper":
         raise LogicMPError("semantics 'paper' treats equal atoms of a grounding as independent, which no ground "
                            "network can do", "use semantics 'exact' or 'alchemy', or method mean-field")
     rules = world.theory.rules if rules is None else tuple(rules)
-    grounder = _Grounder(world, rules, max_groundings)
+    grounder = _Grounder(world, rules, max_groundings, allow)
     for r, rule in enumerate(rules):
-        grounder.add_rule(r, rule, semantics)
+        for _ in grounder.add_rule(r, rule, semantics):
+            progress(r, len(rules))
         progress(r + 1, len(rules))
     return grounder.finish()
 
 
 class _Grounder:
-    def __init__(self, world: World, rules: Sequence[Rule], max_groundings: int):
+    def __init__(self, world: World, rules: Sequence[Rule], max_groundings: int, allow: Callable[[float, str], None]):
         self.world = world
         self.rules = tuple(rules)
-        self.max_groundings = max_groundings
+        self.max_groundings, self.allow = max_groundings, allow
         # with a predicate for each quantified part
         self.theory: Theory = world.theory
         self.parts: dict[str, Part] = {}
@@ -80,7 +88,8 @@ class _Grounder:
 
     # rules
 
-    def add_rule(self, r: int, rule: Rule, semantics: str) -> None:
+    def add_rule(self, r: int, rule: Rule, semantics: str) -> Iterator[None]:
+        """Add the features of a rule; yields after each large piece."""
         self.rule, self.r, self.draft.rule = rule, r, r
         for formula, share, free in counted_formulas(rule, semantics):
             self.ranges: Mapping[str, Range] = {**variable_ranges(formula), **{v.name: v for v in free}}
@@ -92,6 +101,8 @@ class _Grounder:
                     self._guard(rows.n)
                     self.n_rows += rows.n
                     self._add(rows, literals, share)
+                    if rows.n > REPORTED:
+                        yield
 
     def _cubes(self, formula: Formula) -> list[Cube]:
         """Products that exclude each other, one of which is true where the formula is."""
@@ -143,6 +154,7 @@ class _Grounder:
             raise CostError(f"the evidence leaves at least {n:,} groundings of this rule open{before} (limit "
                             f"{self.max_groundings:,})", self.rule.span,
                             "close a predicate of the rule, or use mean-field, which needs no groundings")
+        self.allow(BYTES * (n + self.n_rows), "the ground network")
 
     # products of literals
 

@@ -67,7 +67,8 @@ class Problem:
                 self.limits.check("grounding")
 
         rules = (*self.world.theory.rules, *self.formulas) if rules is None else rules
-        return build_network(self.world, rules, self.semantics, self.limits.groundings, report)
+        return build_network(self.world, rules, self.semantics, self.limits.groundings, report,
+                             self.limits.allow)
 
 
 @dataclass

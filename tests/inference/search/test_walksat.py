@@ -31,7 +31,8 @@ def test_components_keep_their_best_worlds() -> None:
     # 300 triangles, each with two worlds that are hard to leave: together they are right only if each is judged alone
     n = 300
     names = ", ".join(f"T{k}" for k in range(n))
-    rules = f"t = {{{names}}}\nA(t)\nB(t)\nC(t)\n4 A(x) <=> B(x)\n4 B(x) <=> C(x)\n4 A(x) <=> C(x)\n1 A(x) ^ B(x) ^ C(x)"
+    rules = (f"t = {{{names}}}\nA(t)\nB(t)\nC(t)\n4 A(x) <=> B(x)\n4 B(x) <=> C(x)\n4 A(x) <=> C(x)\n"
+             "1 A(x) ^ B(x) ^ C(x)")
     facts = "\n".join(f"{'0.3' if k % 2 else '0.01'} A(T{k})" for k in range(n))
     arrays = build_arrays(network_of(rules, facts, ("A",)), unary_features=True)
     walk = max_walksat(arrays, np.random.default_rng(0), 20_000, 3, 0.3, Limits(), silent)

@@ -4,8 +4,8 @@ Room: inference/search; used by map.  Kautz, Selman and Jiang 1997.
 
     choose a violated grounding at random; change one of its atoms: a random one, or the one with the lowest cost
 
-The loop itself is `loops.walk`. A rule with a negative weight is violated if its features are false. Every so many moves
-each atom in turn takes its best value: on large networks random moves alone stay far above a local optimum. Each
+The loop itself is `loops.walk`. A rule with a negative weight is violated if its features are false. After a number of
+moves each atom in turn takes its best value: on large networks random moves alone stay far above a local optimum. Each
 component of the network keeps its own best world of all restarts.
 """
 
