@@ -121,7 +121,8 @@ def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | N
         raise _nothing_to_answer(known, is_empty=query is not None)
     formulas = {str(rule.formula): rule for rule in (q.as_rule() for q in queries if not q.is_atom)}
     problem = Problem(known, tuple(formulas.values()), semantics, int(seed), progress, limits)
-    check_bindings(problem)
+    if problem.formulas:
+        check_bindings(problem)
     solution = solver.solve(problem)
     if solution.status is Status.NONE:
         raise CostError(f"method {solver.name!r} stopped before its first step, so the rules had no effect", None,

@@ -62,7 +62,7 @@ def find_structures(network: Network, max_cells: int) -> tuple[list[Structure], 
     ends = np.concatenate([[0], np.cumsum(lengths[features])])
     local, chosen, hard = place[network.var[literals]], network.set[literals], network.param[features] == HARD
     cards = network.cards[order]
-    least = _least_cells(network, component, sizes)
+    least = _least_cells(network, component, sizes, max_cells)
     for c, (first, size) in enumerate(zip(starts.tolist(), sizes.tolist(), strict=True)):
         f, g = bounds[c], bounds[c + 1]
         span = slice(ends[f], ends[g])
@@ -88,8 +88,8 @@ def find_structures(network: Network, max_cells: int) -> tuple[list[Structure], 
     return found, alone
 
 
-def _least_cells(network: Network, component: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """A lower bound of the table cells of each component, whatever the order of elimination.
+def _least_cells(network: Network, component: np.ndarray, sizes: np.ndarray, max_cells: int) -> np.ndarray:
+    """A lower bound of the table cells of each component where that is above a limit, whatever the elimination order.
 
     Every pair of variables of a feature is in the table of the one that is summed out first. With p pairs and n
     variables, the tables have p / n variables besides their own on average, and at least n 2^(p/n + 1) cells.
@@ -98,9 +98,16 @@ def _least_cells(network: Network, component: np.ndarray, sizes: np.ndarray) -> 
     is_pair[network.begins[1:-1] - 1] = False
     at = np.flatnonzero(is_pair)
     one, other = network.var[at].astype(np.int64), network.var[at + 1].astype(np.int64)
-    pairs = distinct((np.minimum(one, other) << 32) | np.maximum(one, other))
-    n_pairs = np.bincount(component[pairs >> 32], minlength=len(sizes))
-    return np.asarray(sizes * np.exp2(np.minimum(n_pairs / sizes + 1, 60)))
+
+    def bound(variables: np.ndarray) -> np.ndarray:
+        n_pairs = np.bincount(component[variables], minlength=len(sizes))
+        return np.asarray(sizes * np.exp2(np.minimum(n_pairs / sizes + 1, 60)))
+
+    # counting a pair twice gives more, so most networks need no sorting
+    most = bound(one)
+    if not (most > max_cells).any():
+        return most
+    return bound(distinct((np.minimum(one, other) << 32) | np.maximum(one, other)) >> 32)
 
 
 def elimination_order(cards: Sequence[int], scopes: Sequence[Sequence[int]], max_cells: int
