@@ -21,7 +21,7 @@ import numpy as np
 from ..errors import LogicMPError, closest
 from ..parse.theory import Predicate, Theory
 from .columns import Evidence, FactTable
-from .supports import SPARSE_SHARE, Support, flat_theory, make_support
+from .supports import SPARSE_SHARE, Support, flat_predicate, flat_theory, make_support
 
 # conventions for atoms without a fact
 WORLDS = ("alchemy", "open", "closed")
@@ -60,6 +60,11 @@ class World:
     def observed(self) -> list[str]:
         """The predicates without an unobserved atom."""
         return [name for name, values in self.values.items() if not (values == UNKNOWN).any()]
+
+    def stored(self, name: str) -> Predicate:
+        """A predicate as its values are stored: a sparse one has one argument for its rows instead of its entities."""
+        predicate = self.theory.predicate[name]
+        return flat_predicate(predicate, self.supports[name]) if name in self.supports else predicate
 
     def describe(self) -> str:
         """Which predicates are closed and which are open, in two lines, and one line for each sparse predicate."""
