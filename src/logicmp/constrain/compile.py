@@ -33,8 +33,8 @@ from .cnf import Cnf, as_constraints, build_cnf, ground_constraints, read_eviden
 
 # ways out for rules that do not compile
 OTHERWISE = "SLrelax for a loss, the LogicMP layer for marginals, decode for an answer that satisfies the rules"
-# a circuit with fewer nodes is not searched for better splits; seconds of one search; largest share of the time
-FEW_NODES = 10_000
+# a circuit with fewer, or with more, nodes is not searched for better splits; seconds of one search; share of the time
+FEW_NODES, MANY_NODES = 10_000, 200_000
 SEARCH_SECONDS = 1
 SEARCH_SHARE = 0.3
 
@@ -59,8 +59,8 @@ def compile_rules(theory: Theory | str, sizes: Sizes | None = None, rules: str =
         max_nodes: limit on the nodes of the circuit, at least 1, checked after every clause.
         vtree: how the circuit splits its variables: "balanced" or "right" (fewer nodes for chains and trees, but more
             levels, so it runs longer).
-        minimize: search for better splits whenever the circuit has doubled, from 10,000 nodes on: a smaller circuit,
-            in up to one and a half times the time.
+        minimize: search for better splits whenever the circuit has doubled, from 10,000 to 200,000 nodes: a smaller
+            circuit, in up to one and a half times the time.
         evidence: observed atoms by predicate, without batch: bool tensors, or floats with NaN for unobserved atoms.
             They are no variables of the circuit.
 
@@ -123,7 +123,7 @@ def conjoin_clauses(cnf: Cnf, max_seconds: float, max_nodes: int, vtree: str = "
         if manager.dead_count() > 10_000 + manager.live_count():
             manager.garbage_collect()
         nodes, seconds = manager.live_count(), time.monotonic() - started
-        if minimize and nodes > most and searched <= SEARCH_SHARE * seconds:
+        if minimize and most < nodes < MANY_NODES and searched <= SEARCH_SHARE * seconds:
             manager.minimize_limited()
             nodes, before_search, seconds = manager.live_count(), seconds, time.monotonic() - started
             searched += seconds - before_search
