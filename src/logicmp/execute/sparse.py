@@ -20,7 +20,8 @@ from ..facts.supports import Support, flat_theory
 from ..normalize.build import normalize_theory
 from ..parse.theory import Theory
 from ..plan.build import MAX_ELEMENTS, build_plan
-from ..plan.eliminate import MAX_ROWS, Form, Grouped, Made, Operand, ReadAll, Root, RowPlan, WeightsOf, build_rows
+from ..plan.eliminate import MAX_ROWS, build_rows
+from ..plan.forms import Form, Grouped, Made, Operand, ReadAll, Root, RowPlan, WeightsOf
 from .dense import DenseExecutor
 from .recompute import Replay
 from .rows import Bilinear, Groups, Rows, make_rows
