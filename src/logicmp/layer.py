@@ -26,7 +26,7 @@ from .execute.explain import Push, explain_atom
 from .execute.inputs import FLOATS, Evidence, Inputs, Logits, Mask, fact_tensors, has_sparse, read_inputs
 from .execute.lists import make_sparse_run
 from .execute.marginals import as_given
-from .execute.mean_field import Run, Watch, initial_weights
+from .execute.mean_field import Run, Watch, calibrates, initial_weights
 from .execute.plans import Plans
 from .execute.report import Report, Trace, Warnings, build_exact_report, build_report, build_trace
 from .execute.schedule import SCHEDULES, Schedule, make_schedule
@@ -164,12 +164,10 @@ class LogicMP(nn.Module):
         return inputs
 
     def _run(self, unary: Logits, evidence: Evidence | None, mask: Mask | None) -> Run:
-        weights = self.weights
         if has_sparse(self.theory, unary, evidence):
-            return make_sparse_run(self.theory, unary, self._with_facts(evidence), mask, self.options.sizes, weights,
-                                   self.options.semantics, self.options.reduce, self._sparse)
-        inputs = self._inputs(unary, evidence, mask)
-        return Run(self.executor(inputs.sizes, tuple(inputs.observed)), inputs, weights, self.options.reduce)
+            return make_sparse_run(self.theory, unary, self._with_facts(evidence), mask, self.options.sizes,
+                                   self.weights, self.options.semantics, self.options.reduce, self._sparse)
+        return self._run_on(self._inputs(unary, evidence, mask))
 
     def exact(self, unary: Logits, evidence: Evidence | None = None, mask: Mask | None = None) -> ExactRun:
         """Exact inference on an input, ready to run; `print` it for its width and cost. Planned once per evidence.
@@ -254,7 +252,7 @@ class LogicMP(nn.Module):
         """The logits of method "exact" or "auto": exact marginals, and mean field for what is too wide."""
         if not self._may_be_exact:
             return self._mean_field(inputs)
-        run: ExactRun = self._exact(inputs, evidence, self.options.method == "auto")
+        run = self._exact_output(inputs, evidence)
         if all(part.plan is None for part in run.parts):
             return self._mean_field(inputs)
         exact = run.logits()
@@ -263,11 +261,21 @@ class LogicMP(nn.Module):
         rest = self._mean_field(inputs, run.has_wide_hard_rules)
         return {name: torch.where(run.is_exact(name), exact[name], x) for name, x in rest.items()}
 
+    def _exact_output(self, inputs: Inputs, evidence: Evidence | None) -> ExactRun:
+        """Exact inference for the output; under "auto" the logits decide how strong rules without weights are."""
+        is_auto, schedule = self.options.method == "auto", self.options.schedule
+        run: ExactRun = self._exact(inputs, evidence, is_auto)
+        if is_auto and calibrates(schedule, self.theory) and any(part.plan is not None for part in run.parts):
+            return run.sharpened(self._run_on(inputs).strength(schedule))
+        return run
+
     def _mean_field(self, inputs: Inputs, has_hard_rules: bool = True) -> dict[str, Tensor]:
         if has_hard_rules:
             self._warn.of_hard_rules(self.theory, self.options.hard_weight)
-        run = Run(self.executor(inputs.sizes, tuple(inputs.observed)), inputs, self.weights, self.options.reduce)
-        return run.iterate(self.options.schedule)
+        return self._run_on(inputs).iterate(self.options.schedule)
+
+    def _run_on(self, inputs: Inputs) -> Run:
+        return Run(self.executor(inputs.sizes, tuple(inputs.observed)), inputs, self.weights, self.options.reduce)
 
     def log_z(self, unary: Logits, evidence: Evidence | None = None) -> Tensor:
         """The log-partition function of Eq. 1 by exact inference, [batch...]; differentiable.
@@ -429,7 +437,7 @@ class LogicMP(nn.Module):
             run = self._run(unary, evidence, mask)
             if self.options.method == "mean-field" or not self._may_be_exact:
                 return build_report(run, self.options.schedule)
-            exact = self._exact(run.inputs, evidence, self.options.method == "auto")
+            exact = self._exact_output(run.inputs, evidence)
             if not exact.is_complete:
                 return build_report(run, self.options.schedule, str(exact))
             return build_exact_report(run, exact.logits(), exact.violations(), str(exact))
