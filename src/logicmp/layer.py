@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from .arguments import AtLeastOne, Count, FinitePositive, Range, Sizes, checked
 from .errors import CostError, LogicMPError
 from .execute.dense import DenseExecutor
+from .execute.entries import ONE_SIZE
 from .execute.exact_run import ExactPlans, ExactRun, read_labels
 from .execute.explain import Push, explain_atom
 from .execute.inputs import FLOATS, Evidence, Inputs, Logits, Mask, fact_tensors, has_sparse, read_inputs
@@ -99,7 +100,8 @@ class LogicMP(nn.Module):
             (Algorithm 1), "cold", or a `Schedule` of your own.
         method: "mean-field" (any rules and sizes), "exact" (exact marginals for chains, trees and other narrow rules;
             hard rules are always satisfied; raises a CostError with numbers where it is too wide), or "auto" (exact
-            where that is cheap, mean field elsewhere; `report` says which).
+            where that is cheap, mean field elsewhere; `report` says which). Rules without weights have weight 1 under
+            "exact"; under "auto" the schedule "adaptive" decides how strong they are, as it does for mean field.
     """
 
     @checked
@@ -204,6 +206,8 @@ class LogicMP(nn.Module):
         try:
             run: ExactRun = self._exact(inputs, evidence)
         except CostError as error:
+            if error.hint == ONE_SIZE:
+                raise
             raise CostError(error.message, error.span, way_out) from None
         return run
 

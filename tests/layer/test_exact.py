@@ -185,8 +185,10 @@ def test_a_mask_over_the_values_of_a_functional_argument() -> None:
 def test_a_mask_that_tables_cannot_express_is_an_error(rules: str, words: str) -> None:
     layer = LogicMP(rules, method="exact")
     evidence = {"R": torch.zeros(3, 3, dtype=torch.bool)} if "R" in rules else None
-    with pytest.raises(CostError, match=words):
-        layer({"P": torch.zeros(2, 3)}, evidence, mask={"a": padded([3, 2], 3)})
+    for call in (layer, layer.decode):
+        with pytest.raises(CostError, match=words) as error:
+            call({"P": torch.zeros(2, 3)}, evidence, mask={"a": padded([3, 2], 3)})
+        assert "without mask" in str(error.value)
 
 
 # hard rules
