@@ -166,11 +166,12 @@ class LogicMP(nn.Module):
         return inputs
 
     def _run(self, unary: Logits, evidence: Evidence | None, mask: Mask | None) -> Run:
+        weights = self.weights
         if has_sparse(self.theory, unary, evidence):
-            return make_sparse_run(self.theory, unary, self._with_facts(evidence), mask, self.options.sizes,
-                                   self.weights, self.options.semantics, self.options.reduce, self._sparse)
+            return make_sparse_run(self.theory, unary, self._with_facts(evidence), mask, self.options.sizes, weights,
+                                   self.options.semantics, self.options.reduce, self._sparse)
         inputs = self._inputs(unary, evidence, mask)
-        return Run(self.executor(inputs.sizes, tuple(inputs.observed)), inputs, self.weights, self.options.reduce)
+        return Run(self.executor(inputs.sizes, tuple(inputs.observed)), inputs, weights, self.options.reduce)
 
     def exact(self, unary: Logits, evidence: Evidence | None = None, mask: Mask | None = None) -> ExactRun:
         """Exact inference on an input, ready to run; `print` it for its width and cost. Planned once per evidence.
