@@ -30,7 +30,7 @@ CHEAP_GROUNDINGS = 2**18
 # how many plans a layer keeps
 MAX_PLANS = 64
 # rules without weights: their weights by the temperature. Higher, the output approaches that of the best world alone;
-# lower, the number of worlds matters more than the logits
+# lower, the number of worlds matters more than the logits. Chosen from 4, 8 and 16 on seeds 0 to 5 of the quality tasks
 SHARPNESS = 16.0
 
 
