@@ -1,4 +1,4 @@
-"""Exact inference in the layer, where rules are narrow: a tree of labels, a tagger; and evidence shared by a batch.
+"""Exact inference in the layer, where rules are narrow: a tree of labels, a tagger; evidence shared by a batch; "auto".
 
     python -m benchmarks narrow
     python -m benchmarks narrow --cases tree tagger --repeat 20
@@ -185,8 +185,32 @@ def graph(repeat: int) -> list[Row]:
     return [Row("mean field, DAG of 4,100 labels, batch 4: one call", found["call"], None, "20 ms, beyond 5 ms")]
 
 
+def auto(repeat: int) -> list[Row]:
+    """Method "auto" against mean field: inputs that are too wide, and evidence that is new in every call."""
+    transitive, linked = "2 C(a,b) ^ C(b,c) => C(a,c)", "*E(x, x)\nL(x)\n1 E(a, b) ^ L(a) => L(b)"
+    cases: list[tuple[str, str, tuple[int, ...], tuple[int, ...] | None]] = [
+        *((f"transitivity, {n} elements", transitive, (n, n), None) for n in (3, 128, 512)),
+        ("links of 200 nodes, new in every call", linked, (200,), (200, 200)),
+        ("the same, batch 32, 30 nodes, links of each item", linked, (32, 30), (32, 30, 30))]
+    rows = []
+    for name, rules, shape, links in cases:
+        unary = torch.randn(shape)
+        sides: dict[str, Callable[[], object]] = {}
+        for method in ("mean-field", "auto"):
+            layer = LogicMP(rules, method=method)
+
+            def call(layer: LogicMP = layer, unary: Tensor = unary, links: tuple[int, ...] | None = links) -> None:
+                layer(unary, None if links is None else {"E": torch.rand(links) < 1.2 / links[-1]})
+
+            sides[method] = call
+        with torch.no_grad():
+            found = measure(sides, repeat)
+        rows.append(Row(f"auto against mean field: {name}", found["auto"], found["mean-field"], ""))
+    return rows
+
+
 CASES: dict[str, Callable[[int], list[Row]]] = {
-    "tree": tree, "semantic": semantic, "tagger": tagger, "shared": shared, "graph": graph}
+    "tree": tree, "semantic": semantic, "tagger": tagger, "shared": shared, "graph": graph, "auto": auto}
 
 
 def main(arguments: list[str]) -> int:

@@ -28,7 +28,7 @@ from .execute.inputs import FLOATS, Evidence, Inputs, Logits, Mask, fact_tensors
 from .execute.listed import Listed
 from .execute.lists import make_sparse_run
 from .execute.marginals import as_given
-from .execute.mean_field import Run, Watch, initial_weights
+from .execute.mean_field import Run, Watch, calibrates, initial_weights
 from .execute.plans import Plans
 from .execute.report import Report, Trace, Warnings, build_exact_report, build_report, build_trace
 from .execute.schedule import SCHEDULES, Schedule, make_schedule
@@ -101,7 +101,8 @@ class LogicMP(nn.Module):
             (Algorithm 1), "cold", or a `Schedule` of your own.
         method: "mean-field" (any rules and sizes), "exact" (exact marginals for chains, trees and other narrow rules;
             hard rules are always satisfied; raises a CostError with numbers where it is too wide), or "auto" (exact
-            where that is cheap, mean field elsewhere; `report` says which).
+            where that is cheap, mean field elsewhere; `report` says which). Rules without weights have weight 1 under
+            "exact"; under "auto" the schedule "adaptive" decides how strong they are, as it does for mean field.
     """
 
     @checked
@@ -266,7 +267,7 @@ class LogicMP(nn.Module):
         """The logits of method "exact" or "auto": exact marginals, and mean field for what is too wide."""
         if not self._may_be_exact:
             return self._mean_field(inputs)
-        run: ExactRun = self._exact(inputs, evidence, self.options.method == "auto")
+        run = self._exact_output(inputs, evidence)
         if all(part.plan is None for part in run.parts):
             return self._mean_field(inputs)
         exact = run.logits()
@@ -275,11 +276,21 @@ class LogicMP(nn.Module):
         rest = self._mean_field(inputs, run.has_wide_hard_rules)
         return {name: torch.where(run.is_exact(name), exact[name], x) for name, x in rest.items()}
 
+    def _exact_output(self, inputs: Inputs, evidence: Evidence | None) -> ExactRun:
+        """Exact inference for the output; under "auto" the logits decide how strong rules without weights are."""
+        is_auto, schedule = self.options.method == "auto", self.options.schedule
+        run: ExactRun = self._exact(inputs, evidence, is_auto)
+        if is_auto and calibrates(schedule, self.theory) and any(part.plan is not None for part in run.parts):
+            return run.sharpened(self._run_on(inputs).strength(schedule))
+        return run
+
     def _mean_field(self, inputs: Inputs, has_hard_rules: bool = True) -> dict[str, Tensor]:
         if has_hard_rules:
             self._warn.of_hard_rules(self.theory, self.options.hard_weight)
-        run = Run(self.executor(inputs.sizes, tuple(inputs.observed)), inputs, self.weights, self.options.reduce)
-        return run.iterate(self.options.schedule)
+        return self._run_on(inputs).iterate(self.options.schedule)
+
+    def _run_on(self, inputs: Inputs) -> Run:
+        return Run(self.executor(inputs.sizes, tuple(inputs.observed)), inputs, self.weights, self.options.reduce)
 
     def log_z(self, unary: Logits, evidence: Evidence | None = None) -> Tensor:
         """The log-partition function of Eq. 1 by exact inference, [batch...]; differentiable.
@@ -437,7 +448,7 @@ class LogicMP(nn.Module):
             run = self._run(unary, evidence, mask, may_list=is_plain)
             if is_plain:
                 return build_report(run, self.options.schedule)
-            exact = self._exact(run.inputs, evidence, self.options.method == "auto")
+            exact = self._exact_output(run.inputs, evidence)
             if not exact.is_complete:
                 return build_report(run, self.options.schedule, str(exact))
             return build_exact_report(run, exact.logits(), exact.violations(), str(exact))

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from logicmp import CostError, LogicMP, LogicMPError, decode, oracle, parse_theory
+from logicmp.execute.exact_run import SHARPNESS, ExactRun
 from logicmp.parse.theory import Predicate
 from logicmp.testing.random_models import Model, models
 
@@ -301,6 +302,45 @@ def test_auto_gives_up_before_it_grounds_too_much() -> None:
     # a larger input is not tried
     assert str(layer.exact(randn(90, 90))) == before
     assert str(layer.exact(randn(2, 2))).startswith("exact on")
+
+
+# chains of different strength: the first item repeats its labels, the second alternates
+PLAIN = ("label(token) in {A, B, C}\nlabel(i) in {A} => label(i+1) in {A, B}\n"
+         "label(i) in {B} => label(i+1) in {B, C}\nlabel(i) in {C} => label(i+1) in {C, A}")
+
+
+def test_auto_finds_the_strength_of_rules_without_weights_by_the_logits_of_each_item() -> None:
+    theory = parse_theory(PLAIN)
+    layer = LogicMP(theory, method="auto", dtype=DOUBLE)
+    unary = torch.stack([torch.eye(3, dtype=DOUBLE)[[0, 0, 0, 1, 1]], torch.eye(3, dtype=DOUBLE)[[0, 2, 1, 0, 2]]]) * 3
+    unary = (unary + 0.3 * randn(2, 5, 3)).requires_grad_()
+    strength = layer._run(unary, None, None).strength(layer.options.schedule)
+    assert strength[0] > 1 > strength[1]
+    out = layer(unary)
+    for k, temperature in enumerate((strength / SHARPNESS).tolist()):
+        weights = [torch.tensor(SHARPNESS, dtype=DOUBLE)] * 3
+        want = oracle.exact_marginals(theory, {"label": unary[k].detach() / temperature}, None, {"token": 5},
+                                      weights=weights)["label"]
+        torch.testing.assert_close((out[k].detach() / temperature).softmax(-1), want, rtol=1e-7, atol=1e-9)
+    # the strength itself has no gradient
+    (slope,) = torch.autograd.grad(out[0].logsumexp(-1).sum(), unary)
+    fixed = ExactRun(layer.exact(unary).parts, layer._inputs(unary, None, None), layer.weights).sharpened(strength)
+    (want,) = torch.autograd.grad(fixed.logits()["label"][0].logsumexp(-1).sum(), unary)
+    torch.testing.assert_close(slope, want)
+    assert str(layer.report(unary)).startswith("exact")
+    # as they are: under method "exact", under a schedule that does not calibrate, and where a rule has a weight
+    exact = LogicMP(theory, method="exact", dtype=DOUBLE)(unary)
+    torch.testing.assert_close(LogicMP(theory, method="auto", schedule="paper", dtype=DOUBLE)(unary), exact)
+    weighted = LogicMP(PLAIN.replace("label(i) in {A} =>", "1 label(i) in {A} =>"), method="auto", dtype=DOUBLE)
+    torch.testing.assert_close(weighted(unary), exact)
+
+
+def test_padding_does_not_change_the_strength_of_rules_without_weights() -> None:
+    layer = LogicMP(PLAIN, method="auto", dtype=DOUBLE)
+    unary, mask = randn(2, 6, 3), padded([4, 6], 6)
+    out = layer(unary, mask=mask)
+    torch.testing.assert_close(out[0, :4], layer(unary[0, :4]))
+    torch.testing.assert_close(out[1], layer(unary[1]))
 
 
 def test_the_report_counts_violations_exactly() -> None:

@@ -150,6 +150,11 @@ def per_item(tensor: Tensor) -> Tensor:
     return tensor.unsqueeze(-1).flatten(1).sum(1)
 
 
+def for_each_item(x: Tensor, like: Tensor) -> Tensor:
+    """One number per item, [batch, 1, ...], as many dimensions as `like` has, and of its dtype."""
+    return x.reshape(-1, *[1] * (like.dim() - 1)).to(like.dtype)
+
+
 def _entropy(q: Tensor) -> Tensor:
     """-q log q; its slope at zero is infinite, so zeros are replaced by the smallest number, without gradient."""
     return -q * torch.log(q.clamp_min(torch.finfo(q.dtype).tiny))
