@@ -54,7 +54,7 @@ def test_random_theories(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     n_batched = 0
     for seed in range(first, first + 25):
         rng = random.Random(seed)
-        model = random_model(rng)
+        model = random_model(rng, max_rules=2, max_atoms=3)
         theory, semantics = copies(model.theory, 4, rng), SEMANTICS[seed % 3]
         observed = [p.name for p in theory.predicates if rng.random() < 0.2]
         found = []
