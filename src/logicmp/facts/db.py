@@ -330,11 +330,12 @@ class _FactReader:
 
     def _without_repeated(self, table: FactTable, first: np.ndarray) -> tuple[FactTable, str]:
         """Keep one of equal facts and return a warning; one atom with two values is an error that shows both lines."""
-        values = table.values
-        is_again = first != np.arange(len(table))
-        differ = is_again & (values != values[first]) & ~(np.isnan(values) & np.isnan(values[first]))
+        is_again = first != np.arange(len(table), dtype=first.dtype)
+        rows = np.flatnonzero(is_again)
+        one, again_value = table.values[first[rows]], table.values[rows]
+        differ = (one != again_value) & ~(np.isnan(one) & np.isnan(again_value))
         if differ.any():
-            other = int(np.argmax(differ))
+            other = int(rows[np.argmax(differ)])
             raise RuleError(f"{_atom(table, first[other])} is given two different values",
                             self._line(table.lines[first[other]]), also=self._line(table.lines[other]))
         again = table.lines[is_again]
