@@ -158,4 +158,20 @@ def graph(n: int) -> dict[str, float]:
     return {"nodes": float(n), "step of the model, s": plain, "with the layer, s": ruled, "ratio": ruled / plain}
 
 
-CASES: dict[str, Callable[[int], dict[str, float]]] = {"smokers": smokers, "transitivity": transitivity, "graph": graph}
+def alike(n: int) -> dict[str, float]:
+    """79 rules over 80 labels that differ in constants, and the same as one rule with a table; 8 items."""
+    names = [f"A{k}" for k in range(80)]
+    head = f"label = {{{', '.join(names)}}}\nL(label)\n"
+    rules = LogicMP(head + "\n".join(f"0.5 L({names[k]}) => L({names[k // 2]})" for k in range(1, 80)),
+                    schedule="paper")
+    table = LogicMP(head + "*parent(label, label)\n0.5 parent(x,y) ^ L(x) => L(y)", schedule="paper")
+    parent = torch.zeros(80, 80, dtype=torch.bool)
+    parent[torch.arange(1, 80), torch.arange(1, 80) // 2] = True
+    unary = torch.randn(8, 80, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        one, other = seconds(lambda: rules(unary), 15), seconds(lambda: table(unary, {"parent": parent}), 15)
+    return {"79 rules, ms": 1e3 * one, "one rule with a table, ms": 1e3 * other}
+
+
+CASES: dict[str, Callable[[int], dict[str, float]]] = {
+    "smokers": smokers, "transitivity": transitivity, "graph": graph, "alike": alike}

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from logicmp import CostError, LogicMP, Theory
-from logicmp.execute.batched import BatchedExecutor, build_executor
+from logicmp.execute.batched import BatchedExecutor
 from logicmp.execute.dense import DenseExecutor
+from logicmp.execute.plans import build_executor
 from logicmp.execute.state import Call
 from logicmp.normalize.build import SEMANTICS
 from logicmp.parse.syntax import Constant, Term, Variable, map_terms

@@ -16,6 +16,14 @@ from ..plan.forms import Root
 from .rows import Bilinear
 
 
+def stack_items(xs: Sequence[Tensor]) -> Tensor:
+    """Values [places, items or 1] as one tensor [places, items, values]."""
+    if len(xs) == 1:
+        return xs[0].unsqueeze(-1)
+    width = max(x.shape[1] for x in xs)
+    return torch.stack([x if x.shape[1] == width else x.expand(-1, width) for x in xs], -1)
+
+
 class LabelBlock:
     """The labels of one predicate as one block, [places, items, labels], and the sets of them that forms read.
 
@@ -45,7 +53,7 @@ class LabelBlock:
         parts = list(blocks)
         if columns:
             # one to a set goes to all its labels
-            stacked = torch.stack(torch.broadcast_tensors(*columns.values()), -1)
+            stacked = stack_items(list(columns.values()))
             parts.append(stacked @ self.of(list(columns)).mT)
         total = parts[0]
         for part in parts[1:]:
@@ -106,8 +114,7 @@ class MatrixTerms:
             read = values[self.other_block.key]
         else:
             # [places, items, vectors]
-            read = values[self.other[0]].unsqueeze(-1) if len(self.other) == 1 else torch.stack(
-                torch.broadcast_tensors(*(values[v] for v in self.other)), -1)
+            read = stack_items([values[v] for v in self.other])
         product = self.matrix.product(self.side, read.flatten(1)).reshape(-1, *read.shape[1:])
         if mix.shape[1:] == (1, 1):
             # one vector: no matrices of one column

@@ -24,8 +24,8 @@ from ..parse.theory import Theory
 from ..plan.build import MAX_ELEMENTS
 from ..plan.eliminate import MAX_ROWS, build_rows
 from ..plan.forms import Form, Grouped, Made, Operand, Present, ReadAll, Root, RowPlan, WeightsOf
-from .batched import make_executor
-from .matrix_terms import LabelBlock, MatrixTerms
+from .matrix_terms import LabelBlock, MatrixTerms, stack_items
+from .plans import make_executor
 from .recompute import Replay
 from .rows import Bilinear, Groups, Rows, make_rows
 from .state import Call, Values
@@ -147,7 +147,8 @@ class SparseExecutor:
             # a rule with one weight per constant has no terms here
             plain = [w if rule.n_weight_axes == 0 else w.new_zeros(()) for w, rule in
                      zip(call.weights, self.plan.rules, strict=True)]
-            weights = torch.stack(torch.broadcast_tensors(*(w.to(torch.float64).reshape(-1) for w in plain)), -1)
+            # [items or 1, rules]
+            weights = stack_items([w.to(torch.float64).reshape(1, -1) for w in plain])[0]
             for k, batch in enumerate(self._batches):
                 values[_MIX, k], values[_ONES, k] = batch.mix(weights)
         return values

@@ -20,10 +20,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..execute.batched import build_executor
 from ..execute.inputs import Inputs, read_inputs
 from ..execute.marginals import CERTAIN
 from ..execute.mean_field import Run, largest_change
+from ..execute.plans import build_executor
 from ..execute.schedule import Schedule
 from ..facts.world import UNKNOWN, World
 from ..ground.build import build_network
