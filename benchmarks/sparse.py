@@ -368,6 +368,21 @@ def _run_psl(model: Any, files: dict[tuple[str, str], Path], folder: Path) -> in
     return sum(len(table) for table in answers.values())
 
 
+def alike(n: int) -> dict[str, float]:
+    """79 rules over 80 labels that differ in constants, and the same as one rule with a table; 8 items."""
+    names = [f"A{k}" for k in range(80)]
+    head = f"label = {{{', '.join(names)}}}\nL(label)\n"
+    rules = LogicMP(head + "\n".join(f"0.5 L({names[k]}) => L({names[k // 2]})" for k in range(1, 80)),
+                    schedule="paper")
+    table = LogicMP(head + "*parent(label, label)\n0.5 parent(x,y) ^ L(x) => L(y)", schedule="paper")
+    parent = torch.zeros(80, 80, dtype=torch.bool)
+    parent[torch.arange(1, 80), torch.arange(1, 80) // 2] = True
+    unary = torch.randn(8, 80, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        one, other = seconds(lambda: rules(unary), 15), seconds(lambda: table(unary, {"parent": parent}), 15)
+    return {"79 rules, ms": 1e3 * one, "one rule with a table, ms": 1e3 * other}
+
+
 CASES: dict[str, Callable[[int], dict[str, float]]] = {
     "smokers": smokers, **{name: partial(method, name) for name in METHODS}, "transitivity": transitivity,
-    "graph": graph, "facts": facts, "psl": psl, "fb15k": fb15k}
+    "graph": graph, "alike": alike, "facts": facts, "psl": psl, "fb15k": fb15k}

@@ -83,8 +83,8 @@ def test_a_rule_from_text_to_gradient() -> None:
     found = walk(LAYER, "layer.py")
     assert found.files == [
         "layer.py", "parse/load.py", "parse/tokens.py", "parse/reader.py", "parse/resolve.py", "execute/plans.py",
-        "execute/mean_field.py", "execute/inputs.py", "execute/dense.py", "normalize/build.py", "normalize/expand.py",
-        "normalize/meet.py", "plan/build.py", "plan/values.py", "plan/adjoint.py", "execute/receive.py",
+        "execute/mean_field.py", "execute/inputs.py", "normalize/build.py", "normalize/expand.py", "normalize/meet.py",
+        "plan/build.py", "plan/values.py", "plan/adjoint.py", "execute/dense.py", "execute/receive.py",
         "execute/operations.py", "execute/marginals.py"]
     assert len(found.files) <= 18
     # once for the question whether tensors are sparse

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from logicmp import CostError, LogicMP, Theory
-from logicmp.execute.batched import BatchedExecutor, build_executor
+from logicmp.execute.batched import BatchedExecutor
 from logicmp.execute.dense import DenseExecutor
+from logicmp.execute.plans import build_executor
 from logicmp.execute.state import Call
 from logicmp.normalize.build import SEMANTICS
 from logicmp.parse.syntax import Constant, Term, Variable, map_terms
@@ -54,7 +55,7 @@ def test_random_theories(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     n_batched = 0
     for seed in range(first, first + 25):
         rng = random.Random(seed)
-        model = random_model(rng)
+        model = random_model(rng, max_rules=2, max_atoms=3)
         theory, semantics = copies(model.theory, 4, rng), SEMANTICS[seed % 3]
         observed = [p.name for p in theory.predicates if rng.random() < 0.2]
         found = []

@@ -79,6 +79,23 @@ def test_all_items_of_a_batch_share_an_edge_index(schedule: str, batch: tuple[in
         close(one, other)
 
 
+def test_one_graph_of_several_items_equals_each_alone() -> None:
+    # triangles and pairs are tied by their literals, so nothing crosses items
+    layer = LogicMP(f"C(node, node)\n{GRAPH}0.4 C(x,y) ^ C(y,z) => C(x,z)\n0.3 Link(x,y) ^ label(x)=B => C(x,y)",
+                    dtype=torch.float64, schedule="paper")
+    sizes = [6, 9, 7]
+    links, pairs = ([random_links(k + first, n) for k, n in enumerate(sizes)] for first in (0, 10))
+    unary = [torch.randn(n, 3, dtype=torch.float64) for n in sizes]
+    values = [torch.randn(p.shape[1], dtype=torch.float64) for p in pairs]
+    starts = [0, 6, 15]
+    moved = [torch.cat([x + k for x, k in zip(group, starts, strict=True)], 1) for group in (links, pairs)]
+    out = layer({"label": torch.cat(unary), "C": coo(moved[1], torch.cat(values), 22)}, {"Link": moved[0]})
+    alone = [layer({"label": unary[k], "C": coo(pairs[k], values[k], n)}, {"Link": links[k]})
+             for k, n in enumerate(sizes)]
+    close(out["label"], torch.cat([x["label"] for x in alone]))
+    close(out["C"].values(), torch.cat([x["C"].values() for x in alone]))
+
+
 @pytest.mark.parametrize("schedule, reduce", [("paper", "sum"), ("adaptive", "mean")])
 def test_masks_equal_those_of_dense_tensors(schedule: str, reduce: str) -> None:
     layer = LogicMP(f"{GRAPH}0.4 Link(x,y) ^ Link(y,z) ^ label(x)=B => label(z)!=C\n0.2 Link(x,y) => label(x)=C",

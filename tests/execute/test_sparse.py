@@ -14,9 +14,9 @@ from torch import Tensor
 
 from logicmp import CostError, Theory, parse_theory
 from logicmp.execute import rows as rows_module
-from logicmp.execute.batched import build_executor
 from logicmp.execute.dense import DenseExecutor
 from logicmp.execute.inputs import Inputs
+from logicmp.execute.plans import build_executor
 from logicmp.execute.sparse import SparseExecutor, build_sparse_executor
 from logicmp.execute.state import Call
 from logicmp.facts.supports import Support, make_support

@@ -7,17 +7,14 @@ Room: plan -> **execute** -> layer.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from ..normalize.build import normalize_theory
-from ..normalize.cubes import NormalForm
 from ..parse.theory import Theory
-from ..plan.batch import Batch, Gathered, batch_rules
-from ..plan.build import MAX_ELEMENTS, build_plan
+from ..plan.batch import Batch, Gathered
 from ..plan.steps import Plan
 from .dense import DenseExecutor
 from .recompute import Replay
@@ -25,24 +22,6 @@ from .state import Call, Values, is_tracing
 
 # the weights of the rules of a group, [items or 1, rules]
 _WEIGHTS = "weights of rules"
-
-
-def build_executor(theory: Theory, sizes: Mapping[str, int], observed: Collection[str] = (), semantics: str = "exact",
-                   max_elements: int = MAX_ELEMENTS) -> DenseExecutor:
-    """Normalize and plan a theory for given sizes and observed predicates."""
-    return make_executor(normalize_theory(theory, semantics, sizes), theory, sizes, observed, max_elements)
-
-
-def make_executor(form: NormalForm, theory: Theory, sizes: Mapping[str, int], observed: Collection[str],
-                  max_elements: int) -> DenseExecutor:
-    """Plan a normal form; rules that differ only in constants run as one."""
-    plan = build_plan(form, sizes, observed, max_elements)
-    batch = batch_rules(form, sizes)
-    if batch is None:
-        return DenseExecutor(plan, theory)
-    known = {*observed, *(g.name for g in batch.gathered if g.source in observed)}
-    inner = build_plan(batch.form, {**sizes, **batch.types}, known, max_elements)
-    return BatchedExecutor(plan, theory, inner, batch)
 
 
 class BatchedExecutor(DenseExecutor):
@@ -68,10 +47,9 @@ class BatchedExecutor(DenseExecutor):
         weights: Values = {}
         for k, numbers in enumerate(self.batch.groups):
             if len(numbers) > 1:
-                own = [call.weights[number] for number in numbers]
-                if any(w.dim() for w in own):
-                    own = list(torch.broadcast_tensors(*(w.reshape(-1) for w in own)))
-                weights[_WEIGHTS, k] = torch.stack(own, -1) if own[0].dim() else torch.stack(own).unsqueeze(0)
+                own = [call.weights[number].reshape(-1) for number in numbers]
+                n_items = max(map(len, own))
+                weights[_WEIGHTS, k] = torch.stack([w.expand(n_items) for w in own], -1)
         observed = {g.name: self._gather(g, call.observed[g.source], call) for g in self.batch.gathered
                     if g.source in call.observed}
         inner = replace(self._inner_call(call, weights), observed={**call.observed, **observed})

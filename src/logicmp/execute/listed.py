@@ -56,7 +56,7 @@ class Listed:
         if listed is None:
             return None
         try:
-            return make_sparse_run(theory, unary, listed, *others, self._plans, partial(_judge, dense))
+            return make_sparse_run(theory, unary, listed, *others, plans=self._plans, judge=partial(_judge, dense))
         except LogicMPError:
             # too many rows: dense is faster; or wrong tensors: the dense path reports them
             return None

@@ -17,9 +17,12 @@ from torch import Tensor
 
 from ..parse.theory import Predicate
 from .inputs import Inputs, value_dims
+from .state import is_tracing
 
 # the log-odds of an observed atom: certain in every precision, and finite, so that no loss becomes NaN
 CERTAIN = 50.0
+# labels fewer than these are laid out one after the other for a softmax
+FEW_LABELS = 16
 # added to the logits of impossible values
 IMPOSSIBLE = -1e4
 
@@ -162,6 +165,9 @@ def _entropy(q: Tensor) -> Tensor:
 
 def _softmax(logits: Tensor, predicate: Predicate) -> Tensor:
     if predicate.labels is not None:
+        if len(predicate.labels) < FEW_LABELS and logits.dim() > 2 and not is_tracing():
+            # with fewer labels than a vector of the processor has entries, torch takes up to 14 times as long
+            return torch.softmax(logits.mT.contiguous(), -2).mT.contiguous()
         return torch.softmax(logits, -1)
     dims = value_dims(predicate)
     places = tuple(range(logits.dim() - len(dims), logits.dim()))

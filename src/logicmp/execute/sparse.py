@@ -25,8 +25,9 @@ from ..parse.theory import Theory
 from ..plan.build import MAX_ELEMENTS
 from ..plan.eliminate import MAX_ROWS, build_rows
 from ..plan.forms import Form, Grouped, Made, Operand, Present, ReadAll, Root, RowPlan, WeightsOf
-from .batched import make_executor
 from .fused import Fused, can_fuse, flat, is_thin
+from .matrix_terms import LabelBlock, MatrixTerms, stack_items
+from .plans import make_executor
 from .recompute import Replay
 from .rows import Bilinear, Groups, Rows, make_rows
 from .state import Call, Values, is_tracing
@@ -58,53 +59,6 @@ def build_sparse_executor(theory: Theory, sizes: Mapping[str, int], supports: Ma
     return SparseExecutor(plan, theory, sizes, supports, observed, max_elements, device or torch.device("cpu"))
 
 
-class _Batch:
-    """All terms of one sparse matrix M in one direction, sum of w u M v: their derivatives by u, as (M V) C + (M 1) c.
-
-    V has the distinct vectors v as its columns. C and c sum up the weights of the terms by u and v; the complement of a
-    vector is 1 - v, and M 1 is made once.
-    """
-
-    def __init__(self, matrix: Bilinear, side: int, roots: list[Root], device: torch.device):
-        self.matrix = matrix
-        self.side = side
-        pairs = [(root.form.operands[side], root.form.operands[1 - side]) for root in roots]
-        self.own = list(dict.fromkeys(own.value for own, _ in pairs))
-        self.other = list(dict.fromkeys(other.value for _, other in pairs))
-        self.rules = torch.tensor([root.rule for root in roots], device=device)
-        place = [[self.other.index(other.value), self.own.index(own.value)] for own, other in pairs]
-        self.rows, self.columns = torch.tensor(place, device=device).unbind(1)
-        signed = [root.coefficient * (-1 if own.negated else 1) for root, (own, _) in zip(roots, pairs, strict=True)]
-        is_one_minus = torch.tensor([other.negated for _, other in pairs], device=device)
-        self.ones = torch.tensor(signed, dtype=torch.float64, device=device) * is_one_minus
-        self.products = torch.tensor(signed, dtype=torch.float64, device=device) * (1 - 2 * is_one_minus.double())
-
-    def mix(self, weights: Tensor) -> tuple[Tensor, Tensor]:
-        """C, [vectors v, vectors u, items or 1], and (M 1) c, [places, items or 1, vectors u]: once per call.
-
-        Args:
-            weights: of all rules, [items or 1, rules].
-        """
-        seeds, n_items, n_own = weights[:, self.rules], len(weights), len(self.own)
-        mix = weights.new_zeros(len(self.other) * n_own, n_items).index_add(
-            0, self.rows * n_own + self.columns, (self.products * seeds).mT)
-        sums = weights.new_zeros(n_own, n_items).index_add(0, self.columns, (self.ones * seeds).mT)
-        return mix.reshape(len(self.other), n_own, n_items), self.matrix.sums[self.side].unsqueeze(-1) * sums.mT
-
-    def derivatives(self, values: Mapping[int, Tensor], mix: Tensor, ones: Tensor) -> dict[int, Tensor]:
-        """The derivative by each value on this side; `mix` and `ones` are those of `self.mix`."""
-        read = [values[v] for v in self.other]
-        if len(read) == len(self.own) == 1:
-            # one vector: no matrices of one column
-            return {self.own[0]: torch.addcmul(ones[..., 0], self.matrix.product(self.side, read[0]), mix[0, 0])}
-        width = max(x.shape[1] for x in read)
-        # [places, items, vectors]
-        stacked = torch.stack([x if x.shape[1] == width else x.expand(-1, width) for x in read], -1)
-        product = self.matrix.product(self.side, stacked.flatten(1)).reshape(-1, width, len(read))
-        total = product @ mix[..., 0] if mix.shape[-1] == 1 else torch.einsum("pis,soi->pio", product, mix)
-        return dict(zip(self.own, (total + ones).unbind(-1), strict=True))
-
-
 class SparseExecutor:
     """A plan of rows, ready to run; what has no sparse literal runs in a dense executor."""
 
@@ -124,16 +78,13 @@ class SparseExecutor:
         # all lists as the plan's own columns, if they can run in place; used if that is faster
         self.columns = Fused(rows) if is_plain and can_fuse(rows, self.theory) else None
         self.fused = self.columns if is_thin(rows, self._lengths) else None
-        # by predicate with labels, the values that read sets of them, and these sets, [labels, sets]
-        self._sets: dict[str, tuple[list[int], Tensor]] = {}
+        # by predicate with labels, the sets of them that are read
+        self._labels: dict[str, LabelBlock] = {}
         for p in theory.predicates:
             reads = [(k, v.labels) for k, v in enumerate(rows.values)
                      if isinstance(v, ReadAll) and v.predicate == p.name and v.labels is not None]
             if p.labels is not None and reads:
-                sets = torch.zeros(len(p.labels), len(reads), dtype=torch.float64, device=device)
-                for column, (_, labels) in enumerate(reads):
-                    sets[sorted(labels), column] = 1
-                self._sets[p.name] = [k for k, _ in reads], sets
+                self._labels[p.name] = LabelBlock(len(self._labels), reads, len(p.labels), device)
         self._outputs = {k: torch.from_numpy(v.output.copy()).to(device) for k, v in enumerate(rows.values)
                          if isinstance(v, Grouped)}
 
@@ -151,9 +102,16 @@ class SparseExecutor:
             return {k: self._made_list(v) for k, v in enumerate(self.rows.values) if isinstance(v, Made)}
 
     @cached_property
-    def _batches(self) -> list[_Batch]:
+    def _batches(self) -> list[MatrixTerms]:
         with torch.inference_mode(False):
             return self._find_batches()
+
+    @cached_property
+    def _reads_sets(self) -> bool:
+        """Whether some form reads a set of labels by itself."""
+        alone = [*(v.form for v in self.rows.values if isinstance(v, Made)),
+                 *(root.form for root, found in self._roots if not self._is_batched(root, found))]
+        return any(o.value in block.numbers for form in alone for o in form.operands for block in self._labels.values())
 
     def _length(self, k: int, sizes: Mapping[str, int], supports: Mapping[str, Support], theory: Theory) -> int:
         value = self.rows.values[k]
@@ -183,7 +141,7 @@ class SparseExecutor:
         lengths = [made.n_places, *(self._lengths[o.value] for o in made.form.operands)]
         return make_rows([made.output, *made.form.columns], lengths, made.form.factors, self.device)
 
-    def _find_batches(self) -> list[_Batch]:
+    def _find_batches(self) -> list[MatrixTerms]:
         """The terms of each sparse matrix, in both directions: rules alike are one product of matrices."""
         terms: dict[tuple[int, int], list[tuple[Root, Bilinear]]] = {}
         for root, rows in self._roots:
@@ -192,7 +150,9 @@ class SparseExecutor:
                 for k, operand in enumerate(root.form.operands):
                     if self.rows.live[operand.value]:
                         terms.setdefault((id(rows), k), []).append((root, rows))
-        return [_Batch(found[0][1], k, [root for root, _ in found], self.device) for (_, k), found in terms.items()]
+        blocks = list(self._labels.values())
+        return [MatrixTerms(found[0][1], k, [root for root, _ in found], blocks, self.device)
+                for (_, k), found in terms.items()]
 
     def _is_batched(self, root: Root, rows: Rows) -> bool:
         return isinstance(rows, Bilinear) and not self.plan.rules[root.rule].n_weight_axes
@@ -210,7 +170,8 @@ class SparseExecutor:
             # a rule with one weight per constant has no terms here
             plain = [w if rule.n_weight_axes == 0 else w.new_zeros(()) for w, rule in
                      zip(call.weights, self.plan.rules, strict=True)]
-            weights = torch.stack(torch.broadcast_tensors(*(w.to(torch.float64).reshape(-1) for w in plain)), -1)
+            # [items or 1, rules]
+            weights = stack_items([w.to(torch.float64).reshape(1, -1) for w in plain])[0]
             for k, batch in enumerate(self._batches):
                 values[_MIX, k], values[_ONES, k] = batch.mix(weights)
         return values
@@ -229,7 +190,8 @@ class SparseExecutor:
             self.fused.subtract(flat(new), flat({**call.observed, **q}), [float(w) for w in call.weights])
             return {name: x.to(found[name].dtype) for name, x in new.items()}
         known = {key[1]: x for key, x in constants.items() if isinstance(key, tuple) and key[0] == _ROW}
-        for name, message in self._messages(self._values(q, call, known), call, q, constants).items():
+        for name, message in self._messages(self._values(q, call, known, with_sets=self._reads_sets), call, q,
+                                            constants).items():
             shape = found[name].shape
             total = message.to(found[name].dtype).expand(shape[0], *message.shape[1:]).reshape(shape)
             if replay is not None:
@@ -273,14 +235,15 @@ class SparseExecutor:
     # up
 
     def _values(self, q: Mapping[str, Tensor], call: Call, known: Mapping[int, Tensor], with_weights: bool = True,
-                only_constant: bool = False) -> dict[int, Tensor]:
-        """The values of the plan, [places, items or 1] in float64."""
+                only_constant: bool = False, with_sets: bool = True) -> dict[int, Tensor]:
+        """The values of the plan, [places, items or 1] in float64; of labels with sets, or all labels only."""
         values = dict(known)
         for k, value in enumerate(self.rows.values):
             if k in values or (only_constant and self.rows.live[k]):
                 continue
             if isinstance(value, ReadAll):
-                self._read(k, value, q, call, values)
+                if value.labels is None or self._labels[value.predicate].key not in values:
+                    self._read(k, value, q, call, values, with_sets)
             elif isinstance(value, WeightsOf):
                 weights = call.weights[value.rule].to(torch.float64).flatten(1).mT
                 values[k] = weights if with_weights else torch.ones_like(weights)
@@ -295,15 +258,14 @@ class SparseExecutor:
                 values[k] = product - 1 if value.minus_one else product
         return values
 
-    def _read(self, k: int, value: ReadAll, q: Mapping[str, Tensor], call: Call, values: dict[int, Tensor]) -> None:
+    def _read(self, k: int, value: ReadAll, q: Mapping[str, Tensor], call: Call, values: dict[int, Tensor],
+              with_sets: bool) -> None:
         """Read a predicate; of one with labels, all sets of them at once."""
         x = (q[value.predicate] if value.predicate in q else call.observed[value.predicate]).to(torch.float64)
         if value.labels is None:
             values[k] = x.reshape(len(x), -1).mT.contiguous()
             return
-        numbers, sets = self._sets[value.predicate]
-        read = x.reshape(len(x), -1, len(sets)) @ sets
-        values.update(zip(numbers, read.movedim(0, 1).unbind(-1), strict=True))
+        values.update(self._labels[value.predicate].read(x, with_sets))
 
     def _operand(self, operand: Operand, values: Mapping[int, Tensor]) -> Tensor:
         x = values[operand.value]
@@ -379,12 +341,9 @@ class SparseExecutor:
                 others = self._groups[k].others(self._inside(value, values)) * adjoint[self._outputs[k]]
                 for part, coefficient in value.parts:
                     self._add(adjoints, Operand(part), coefficient * others)
-        for name, parts in by_label.items():
-            numbers, sets = self._sets[name]
-            columns = [column for column, number in enumerate(numbers) if number in parts]
-            # a message to a set goes to all its labels
-            stacked = torch.stack(torch.broadcast_tensors(*(parts[numbers[c]] for c in columns)), -1)
-            found[name] = (stacked @ sets[:, columns].mT).movedim(0, 1)
+        for name, block in self._labels.items():
+            if block.key in adjoints or name in by_label:
+                found[name] = block.spread(adjoints.get(block.key, []), by_label.get(name, {}))
         return found
 
     def _add(self, adjoints: dict[int, list[Tensor]], operand: Operand, slope: Tensor) -> None:

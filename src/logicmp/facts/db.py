@@ -191,9 +191,11 @@ def _read_plain(found: list[tuple[str, ...]], reader: _FactReader, first_line: i
         values = (np.fromiter(map(float, soft), dtype=np.float64, count=n_rows) if all(soft) else
                   np.array([float(x) if x else _SIGNS[y] for x, y in zip(soft, sign, strict=True)])
                   if any(soft) or any(sign) else np.ones(n_rows))
-        lines = np.arange(n_rows) if rows is None else np.array(rows)
+        # four bytes for a line number, unless there are two thousand million lines
+        size = np.int32 if first_line + len(found) < 2**31 else np.int64
+        lines = (np.arange(n_rows) if rows is None else np.array(rows)) + first_line
         table.add([np.fromiter(map(numbers.__getitem__, column), dtype=np.int32, count=n_rows)
-                   for numbers, column in zip(table.numbers, columns, strict=False)], values, first_line + lines)
+                   for numbers, column in zip(table.numbers, columns, strict=False)], values, lines.astype(size))
     return sorted(odd)
 
 
@@ -252,7 +254,7 @@ class _Growing:
             # the pieces are no longer needed: release their memory, column by column
             numbers.clear()
             pieces.clear()
-        lines = np.concatenate([np.zeros(0, dtype=np.int64), *self.lines])
+        lines = np.concatenate([np.zeros(0, dtype=np.int32), *self.lines])
         self.lines.clear()
         table = FactTable(self.predicate, columns, np.concatenate([np.zeros(0), *self.values]), lines)
         self.values.clear()
@@ -382,11 +384,12 @@ class _FactReader:
 
     def _without_repeated(self, table: FactTable, first: np.ndarray) -> tuple[FactTable, str]:
         """Keep one of equal facts and return a warning; one atom with two values is an error that shows both lines."""
-        values = table.values
-        is_again = first != np.arange(len(table))
-        differ = is_again & (values != values[first]) & ~(np.isnan(values) & np.isnan(values[first]))
+        is_again = first != np.arange(len(table), dtype=first.dtype)
+        rows = np.flatnonzero(is_again)
+        one, again_value = table.values[first[rows]], table.values[rows]
+        differ = (one != again_value) & ~(np.isnan(one) & np.isnan(again_value))
         if differ.any():
-            other = int(np.argmax(differ))
+            other = int(rows[np.argmax(differ)])
             raise RuleError(f"{_atom(table, first[other])} is given two different values",
                             self._line(table.lines[first[other]]), also=self._line(table.lines[other]))
         again = table.lines[is_again]

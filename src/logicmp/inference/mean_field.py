@@ -21,10 +21,10 @@ import torch
 from torch import Tensor
 
 from ..errors import LogicMPError
-from ..execute.batched import build_executor
 from ..execute.inputs import read_inputs, world_tensors
 from ..execute.lists import read_rows
 from ..execute.mean_field import Correct, Iteration, Run, initial_weights, largest_change
+from ..execute.plans import build_executor
 from ..execute.schedule import Schedule, make_schedule
 from ..execute.sparse import SparseExecutor
 from ..facts.world import World

@@ -21,12 +21,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..execute.batched import build_executor
 from ..execute.fused import flat
 from ..execute.inputs import Inputs, read_inputs
 from ..execute.lists import read_rows
 from ..execute.marginals import CERTAIN
 from ..execute.mean_field import Run, largest_change
+from ..execute.plans import build_executor
 from ..execute.schedule import Schedule
 from ..execute.sparse import SparseExecutor
 from ..execute.state import Executor
