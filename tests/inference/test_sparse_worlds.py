@@ -172,3 +172,12 @@ def test_the_command_takes_candidates(tmp_path: Path, capsys: pytest.CaptureFixt
     shown = capsys.readouterr()
     assert re.sub(r"0\.73105\d+", "0.73105", shown.out) == "Likes(A,B) 0.73105\nLikes(B,C) 0.73105\n"
     assert "sparse:       Likes (2 candidates of 9 atoms; all others are false)" in shown.err
+
+
+def test_a_network_that_needs_too_much_memory_is_not_made() -> None:
+    told = "the ground network of at least 12 groundings needs 2.4 kB, the limit is 1 kB"
+    people = "\n".join(f"?Smokes(P{k})" for k in range(12))
+    with pytest.raises(LogicMPError, match=told):
+        infer("1 Smokes(x) => Cancer(x)", people, "Smokes", "bp", max_memory=1000)
+    found = infer("1 Smokes(x) => Cancer(x)", people, "Smokes", max_memory=1000)
+    assert found.notes[0] == f"mean field on all components: {told}"
