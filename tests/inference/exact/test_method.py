@@ -20,7 +20,7 @@ from logicmp.inference.answers import as_probability
 from logicmp.inference.bp.method import BeliefPropagation
 from logicmp.inference.exact.method import Exact, ExactModel
 from logicmp.inference.method import Problem, Status
-from logicmp.testing.method_battery import FACTS, SMOKERS, MethodBattery
+from logicmp.testing.method_battery import MethodBattery
 from logicmp.testing.random_models import Model, models
 
 
