@@ -149,5 +149,5 @@ def test_progress_and_memory_are_seen_while_a_rule_is_grounded(monkeypatch: pyte
     needed: list[float] = []
     build_network(world, progress=lambda done, n: seen.append((done, n)), allow=lambda n, what: needed.append(n))
     assert seen == [(0, 2)] * 5 + [(1, 2), (2, 2)]
-    assert max(needed) == 110 * 50
-    assert needed[0] == 100 * 50
+    assert max(needed) == 110 * 200
+    assert needed[0] == 100 * 200

@@ -141,8 +141,12 @@ def test_many_people_are_no_matrix() -> None:
     lines = [f"Friends(P{a},P{b})" for a, b in zip(rng.integers(0, n, 4 * n).tolist(),
                                                    rng.integers(0, n, 4 * n).tolist(), strict=True)]
     theory = parse_theory("Friends(p, p)\nSmokes(p)\n1 Smokes(x)\n0.2 Friends(x,y) => (Smokes(x) <=> Smokes(y))")
-    for method in ("mean-field", "auto"):
-        found = infer(theory, parse_facts("\n".join(lines), theory), "Smokes", method, iterations=3, tolerance=0.0)
+    evidence = parse_facts("\n".join(lines), theory)
+    rounds, draws = {"iterations": 3, "tolerance": 0.0}, {"samples": 3, "burn_in": 1, "chains": 1}
+    few = {"solver": "walksat", "max_flips": 1000, "restarts": 1}
+    for method, options in (("mean-field", rounds), ("auto", rounds), ("bp", rounds), ("lifted-bp", rounds),
+                            ("hl-mrf", rounds), ("gibbs", draws), ("map", few)):
+        found = infer(theory, evidence, "Smokes", method, **options)
         assert len(found.log_odds) == found.world.sizes["p"] > 0.99 * n
         assert f"of {found.world.sizes['p'] ** 2:,} atoms; all others are false)" in found.world.describe()
 
@@ -176,3 +180,12 @@ def test_the_command_takes_candidates(tmp_path: Path, capsys: pytest.CaptureFixt
     shown = capsys.readouterr()
     assert re.sub(r"0\.73105\d+", "0.73105", shown.out) == "Likes(A,B) 0.73105\nLikes(B,C) 0.73105\n"
     assert "sparse:       Likes (2 candidates of 9 atoms; all others are false)" in shown.err
+
+
+def test_a_network_that_needs_too_much_memory_is_not_made() -> None:
+    told = "the ground network of at least 12 groundings needs 2.4 kB, the limit is 1 kB"
+    people = "\n".join(f"?Smokes(P{k})" for k in range(12))
+    with pytest.raises(LogicMPError, match=told):
+        infer("1 Smokes(x) => Cancer(x)", people, "Smokes", "bp", max_memory=1000)
+    found = infer("1 Smokes(x) => Cancer(x)", people, "Smokes", max_memory=1000)
+    assert found.notes[0] == f"mean field on all components: {told}"

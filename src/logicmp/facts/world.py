@@ -151,9 +151,6 @@ def _support(theory: Theory, table: FactTable, places: tuple[np.ndarray, ...], i
     """The atoms of a predicate that can be true: candidates and facts; None for all of them."""
     predicate = table.predicate
     n_atoms = math.prod(predicate.shape(theory.sizes))
-    if candidates is not None and dense_atoms is None:
-        raise LogicMPError(f"this method needs all {n_atoms:,} atoms of {predicate.name}; it cannot use candidates",
-                           "use -m mean-field, or remove the candidates")
     if candidates is not None and is_closed:
         raise LogicMPError(f"{predicate.name} has candidates, but it is closed: its atoms without a fact are false",
                            f"query {predicate.name}, open it with --open {predicate.name}, or remove its candidates")
@@ -175,10 +172,7 @@ def _support(theory: Theory, table: FactTable, places: tuple[np.ndarray, ...], i
 
 def _too_many(predicate: Predicate, n_atoms: int, is_closed: bool, dense_atoms: int | None) -> LogicMPError:
     what = f"{predicate} has {n_atoms:,} atoms (limit {MAX_ATOMS:,})"
-    if dense_atoms is None:
-        return LogicMPError(what, "use -m mean-field, which can list only the atoms that can be true; or remove "
-                            "constants that are not needed")
-    if is_closed:
+    if is_closed or dense_atoms is None:
         return LogicMPError(what, "remove constants that are not needed")
     return LogicMPError(what, f"give the atoms of {predicate.name} that can be true with --candidates FILE, or let the "
                         "rules find them with --reach 1")

@@ -31,8 +31,8 @@ from .quantifiers import Part, build_part
 
 # rows of a piece after which progress is reported
 REPORTED = 2**16
-# of one grounding with two open literals
-BYTES = 50
+# of one grounding with two open literals: 50 in the network, the others in what a method makes of it
+BYTES = 200
 # atoms of a predicate that has unobserved ones; a million takes about 40 MB
 MAX_ATOMS = 2**26
 
@@ -154,7 +154,7 @@ class _Grounder:
             raise CostError(f"the evidence leaves at least {n:,} groundings of this rule open{before} (limit "
                             f"{self.max_groundings:,})", self.rule.span,
                             "close a predicate of the rule, or use mean-field, which needs no groundings")
-        self.allow(BYTES * (n + self.n_rows), "the ground network")
+        self.allow(BYTES * (n + self.n_rows), f"the ground network of at least {n + self.n_rows:,} groundings")
 
     # products of literals
 

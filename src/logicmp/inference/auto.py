@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..errors import CostError
+from ..errors import CostError, LimitError
 from ..ground.network import Network
 from ..parse.theory import Rule
 from .answers import formula_shape
@@ -48,6 +48,10 @@ class Auto(MeanField):
             model = ExactModel(network, self.max_cells)
             # the other half of the time is for mean field
             exact = solve_exact(model, replace(problem, limits=problem.limits.part(0.5)))
+        except LimitError as error:
+            if problem.limits.is_over():
+                raise
+            return self._mean_field(problem, error.message, None)
         except CostError as error:
             place = f", in line {error.span.line}" if error.span is not None else ""
             return self._mean_field(problem, error.message + place, network)

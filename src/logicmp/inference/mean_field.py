@@ -136,7 +136,7 @@ class MeanField(Method):
         else:
             try:
                 network = network or build_network(problem.world, problem.world.theory.rules, problem.semantics,
-                                                   min(limits.groundings, MAX_CORRECTED), progress)
+                                                   min(limits.groundings, MAX_CORRECTED), progress, limits.allow)
                 return _Correction(network, self.hard_weight), []
             except LogicMPError as error:
                 why = error.message

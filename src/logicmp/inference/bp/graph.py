@@ -188,7 +188,9 @@ class _Scopes:
             features = own[self.counts[own] == size]
             columns = network.var[network.begins[features][:, None] + np.arange(size)]
             number = number_rows(*columns.T)
-            _, example = np.unique(number, return_index=True)
+            # one feature of each scope
+            example = np.zeros(int(number.max()) + 1, dtype=np.int64)
+            example[number] = np.arange(len(number))
             self.rows[size], self.first[size] = columns[example], n
             scope[features] = n + number
             n += len(example)
