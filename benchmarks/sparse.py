@@ -1,4 +1,4 @@
-"""Sparse worlds: reading facts, mean field over lists, candidate pairs, graphs in the layer, and PSL for comparison."""
+"""Sparse worlds: reading facts, methods over lists and ground networks, candidate pairs, graphs, and PSL."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ from logicmp import LogicMP, load_facts, parse_theory
 from logicmp.execute.inputs import world_tensors
 from logicmp.execute.mean_field import Run, initial_weights
 from logicmp.execute.schedule import Schedule
+from logicmp.facts.supports import DENSE_ATOMS
 from logicmp.facts.world import build_world
-from logicmp.inference.mean_field import MeanField, make_run
+from logicmp.inference.mean_field import make_run
 
 SMOKERS = """
 Friends(person, person)
@@ -105,7 +106,7 @@ def smokers(n: int) -> dict[str, float]:
         theory = parse_theory(SMOKERS)
         evidence = load_facts(path, theory)
         read = time.perf_counter() - start
-    world = build_world(evidence, ["Smokes", "Cancer"], dense_atoms=MeanField.dense_atoms)
+    world = build_world(evidence, ["Smokes", "Cancer"], dense_atoms=DENSE_ATOMS)
     unary, known = world_tensors(world)
     weights = initial_weights(world.theory, world.sizes, 10.0, torch.float64)
     run = make_run(world, world.theory, unary, known, "exact", weights)
@@ -124,6 +125,29 @@ def smokers(n: int) -> dict[str, float]:
     transposed, x = matrix.T.tocsr(), np.random.default_rng(0).random(support.sizes[0])
     scipy = seconds(lambda: (matrix @ x, transposed @ x))
     return {**found, "two products of scipy, s": scipy, "iteration / scipy": each / scipy}
+
+
+# options of the command for each method; a sampler gets a number of sweeps
+METHODS = {"bp": (), "map": (), "gibbs": ("chains=2", "burn_in=20", "samples=100"), "auto": ()}
+
+
+def method(name: str, n: int) -> dict[str, float]:
+    """The same people by `logicmp infer`, in a process of its own: from files to a file of answers."""
+    with tempfile.TemporaryDirectory() as folder:
+        facts, rules, answers = smokers_file(n, Path(folder)), Path(folder, "smokers.mln"), Path(folder, "answers.txt")
+        rules.write_text(SMOKERS)
+        command = [sys.executable, "-m", "logicmp", "infer", "-i", str(rules), "-e", str(facts), "-q", "Smokes,Cancer",
+                   "-m", name, "-r", str(answers), "--quiet", "--max-groundings", str(40 * n)]
+        command += [word for option in METHODS[name] for word in ("--set", option)]
+        start = time.perf_counter()
+        process = subprocess.Popen(command)
+        _, status, used = os.wait4(process.pid, 0)
+        if status:
+            raise RuntimeError(f"{' '.join(command)}: exit code {os.waitstatus_to_exitcode(status)}")
+        with answers.open() as file:
+            n_answers = sum(1 for _ in file)
+    return {"answers": float(n_answers), "all in, s": time.perf_counter() - start,
+            "processor time, s": used.ru_utime + used.ru_stime, "largest memory, GiB": used.ru_maxrss / 2**20}
 
 
 def _iteration(run: Run) -> float:
@@ -293,4 +317,5 @@ def _run_psl(model: Any, files: dict[tuple[str, str], Path], folder: Path) -> in
 
 
 CASES: dict[str, Callable[[int], dict[str, float]]] = {
-    "smokers": smokers, "transitivity": transitivity, "graph": graph, "facts": facts, "psl": psl}
+    "smokers": smokers, **{name: partial(method, name) for name in METHODS}, "transitivity": transitivity,
+    "graph": graph, "facts": facts, "psl": psl}

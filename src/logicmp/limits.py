@@ -24,8 +24,8 @@ from types import FrameType
 
 from .errors import LimitError, LogicMPError
 
-# of all rules together; a million takes about half a gigabyte
-MAX_GROUNDINGS = 2_000_000
+# of all rules together; a million takes about 200 megabytes, with what a method makes of them
+MAX_GROUNDINGS = 10_000_000
 # of the memory of the machine, unless a limit is given
 SHARE = 0.8
 # a command is ended when it is this much over its time: methods stop by themselves, and need a moment for that

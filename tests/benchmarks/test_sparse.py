@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import sparse
-from benchmarks.sparse import CASES, main
+from benchmarks.sparse import CASES, METHODS, main
 
 
 def test_every_case_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -18,6 +18,9 @@ def test_every_case_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     found = json.loads((tmp_path / "out.json").read_text())
     assert set(names) <= set(found)
     assert found["smokers"]["iteration, s"] > 0
+    for name in METHODS:
+        assert found[name]["answers"] == 3000
+        assert 0 < found[name]["largest memory, GiB"] < 1
     assert found["transitivity"]["candidates"] == 136 * 110
     assert found["facts"][".db, facts"] == found["facts"]["Parquet, facts"] > 14_000
     assert found["facts"][".db, GB"] > 0
@@ -42,4 +45,5 @@ def test_without_java_the_comparison_with_psl_is_not_run(monkeypatch: pytest.Mon
 def test_an_unknown_case_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["smoker"])
-    assert "unknown case 'smoker', available: smokers, transitivity, graph, facts, psl" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "unknown case 'smoker', available: smokers, bp, map, gibbs, auto, transitivity, graph, facts, psl" in told

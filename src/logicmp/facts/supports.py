@@ -62,6 +62,13 @@ class Support:
         return np.where(found, value, -1)
 
 
+    def entities(self, variable: int, functional: Sequence[int] = ()) -> list[int]:
+        """The entities of a variable: the first row that reads its first value, without the functional arguments."""
+        value = variable * self.width
+        row = value if self.places is None else int(np.flatnonzero(self.places == value)[0])
+        return [int(column[row]) for k, column in enumerate(self.columns) if k not in functional]
+
+
 def make_keys(columns: Sequence[np.ndarray], sizes: Sequence[int]) -> np.ndarray:
     """One int64 for each tuple, in the order of the tuples.
 
@@ -145,12 +152,17 @@ def flat_theory(theory: Theory, supports: Mapping[str, Support], observed: Seque
         if p.name in observed:
             continue
         if p.name in supports:
-            kept = tuple(p.arguments[k] for k in p.functional)
-            p = Predicate(p.name, (Argument(rows_type(p.name)), *kept), p.labels, span=p.span)
+            p = flat_predicate(p)
             types.append(Type(rows_type(p.name)))
         predicates.append(p)
     used = {t for p in predicates for t in p.types}
     return Theory((*(t for t in theory.types if t.name in used), *types), tuple(predicates), theory.rules)
+
+
+def flat_predicate(p: Predicate) -> Predicate:
+    """A sparse predicate with one argument in place of its entities, and its functional ones."""
+    kept = tuple(p.arguments[k] for k in p.functional)
+    return Predicate(p.name, (Argument(rows_type(p.name)), *kept), p.labels, span=p.span)
 
 
 def rows_type(name: str) -> str:

@@ -21,7 +21,7 @@ import numpy as np
 from ..errors import LogicMPError, closest
 from ..parse.theory import Predicate, Theory
 from .columns import Evidence, FactTable
-from .supports import SPARSE_SHARE, Support, flat_theory, make_support
+from .supports import SPARSE_SHARE, Support, flat_predicate, flat_theory, make_support
 
 # conventions for atoms without a fact
 WORLDS = ("alchemy", "open", "closed")
@@ -60,6 +60,10 @@ class World:
     def observed(self) -> list[str]:
         """The predicates without an unobserved atom."""
         return [name for name, values in self.values.items() if not (values == UNKNOWN).any()]
+
+    def stored(self, name: str) -> Predicate:
+        """A predicate as its values are stored: a sparse one has one argument for its rows instead of its entities."""
+        return flat_predicate(self.theory.predicate[name]) if name in self.supports else self.theory.predicate[name]
 
     def describe(self) -> str:
         """Which predicates are closed and which are open, in two lines, and one line for each sparse predicate."""
@@ -146,9 +150,6 @@ def _support(theory: Theory, table: FactTable, places: tuple[np.ndarray, ...], i
     """The atoms of a predicate that can be true: candidates and facts; None for all of them."""
     predicate = table.predicate
     n_atoms = math.prod(predicate.shape(theory.sizes))
-    if candidates is not None and dense_atoms is None:
-        raise LogicMPError(f"this method needs all {n_atoms:,} atoms of {predicate.name}; it cannot use candidates",
-                           "use -m mean-field, or remove the candidates")
     if candidates is not None and is_closed:
         raise LogicMPError(f"{predicate.name} has candidates, but it is closed: its atoms without a fact are false",
                            f"query {predicate.name}, open it with --open {predicate.name}, or remove its candidates")
@@ -170,10 +171,7 @@ def _support(theory: Theory, table: FactTable, places: tuple[np.ndarray, ...], i
 
 def _too_many(predicate: Predicate, n_atoms: int, is_closed: bool, dense_atoms: int | None) -> LogicMPError:
     what = f"{predicate} has {n_atoms:,} atoms (limit {MAX_ATOMS:,})"
-    if dense_atoms is None:
-        return LogicMPError(what, "use -m mean-field, which can list only the atoms that can be true; or remove "
-                            "constants that are not needed")
-    if is_closed:
+    if is_closed or dense_atoms is None:
         return LogicMPError(what, "remove constants that are not needed")
     return LogicMPError(what, f"give the atoms of {predicate.name} that can be true with --candidates FILE, or let the "
                         "rules find them with --reach 1")

@@ -27,7 +27,7 @@ from ..normalize.build import SEMANTICS
 from ..parse.load import parse_theory
 from ..parse.query import Query, parse_queries
 from ..parse.theory import Theory
-from .answers import Marginals, answer
+from .answers import Marginals, answer, check_bindings
 from .method import Method, Problem, Status
 
 # dotted paths, so that only the method that runs is imported
@@ -77,8 +77,7 @@ def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | N
         world: which atoms without a fact are false, "alchemy", "open" or "closed"; see `build_world`.
         closed, opened: predicates that are closed or open whatever `world` is.
         prior: by open predicate, the probability of an atom without a fact if no rule mentions it, instead of 0.5.
-        candidates: atoms that can be true, in any form of evidence; every other atom of their predicates is false. For
-            mean field, where a predicate has too many atoms.
+        candidates: atoms that can be true, in any form of evidence; every other atom of their predicates is false.
         reach: find candidates of open predicates with many atoms: what the rules conclude from the facts when they are
             applied this many times; 0 to take all atoms.
         premises: "all", or "facts" to let the premises of rules read the true facts of open predicates, and not what
@@ -132,6 +131,8 @@ def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | N
         raise _nothing_to_answer(known, is_empty=query is not None)
     formulas = {str(rule.formula): rule for rule in (q.as_rule() for q in queries if not q.is_atom)}
     problem = Problem(known, tuple(formulas.values()), semantics, int(seed), progress, limits)
+    if problem.formulas:
+        check_bindings(problem)
     solution = solver.solve(problem)
     if solution.status is Status.NONE:
         raise CostError(f"method {solver.name!r} stopped before its first step, so the rules had no effect", None,
