@@ -146,6 +146,10 @@ def kept(limits: Limits, progress: Progress = silent) -> Iterator[Progress]:
         progress(what, done, total)
 
     def ring(number: int, frame: FrameType | None) -> None:
+        if _is_importing(frame):
+            # a module that is imported in part cannot be used again
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            return
         raise LimitError(f"the time limit of {limits.seconds:g} s was reached{''.join(last)}", MORE_TIME)
 
     has_alarm = (limits.seconds is not None and hasattr(signal, "SIGALRM")
@@ -167,6 +171,14 @@ def kept(limits: Limits, progress: Progress = silent) -> Iterator[Progress]:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
         _limit_memory(None, old)
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _limit_memory(n_bytes: int | None, old: tuple[int, int] | None = None) -> tuple[int, int] | None:

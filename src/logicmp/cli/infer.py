@@ -137,19 +137,19 @@ def infer(
         check_plot(plot)
     if [*models, *(evidence or []), *(candidates or [])].count("-") > 1:
         raise LogicMPError("standard input ('-') can be read only once")
-    queries = _queries(query or [], query_file)
     say = (lambda text: None) if quiet else print_message
-    ask: dict[str, Any] = {"query": queries or None, "semantics": semantics.value, "world": world.value,
-                           "closed": split_names(closed), "opened": split_names(opened),
-                           "prior": _priors(prior or []), "seed": seed, "limits": limits, "reach": reach,
-                           "premises": premises.value, "outside": outside.value}
     with shown_progress(quiet) as shown, kept(limits, shown) as progress:
         progress("reading", 0, 0)
         theory = load_theory(models, grammar.value)
         facts = load_facts(evidence, theory) if evidence else parse_facts("", theory)
-        ask["candidates"] = load_facts(candidates, facts.theory) if candidates else None
+        allowed = load_facts(candidates, facts.theory) if candidates else None
+        queries = _queries(query or [], query_file)
         for warning in facts.warnings:
             say(f"warning: {warning}")
+        ask: dict[str, Any] = {"query": queries or None, "semantics": semantics.value, "world": world.value,
+                               "closed": split_names(closed), "opened": split_names(opened),
+                               "prior": _priors(prior or []), "seed": seed, "limits": limits, "candidates": allowed,
+                               "reach": reach, "premises": premises.value, "outside": outside.value}
         # importing torch is slow, so errors in the files are reported first
         progress("importing", 0, 0)
         from ..inference.run import infer as run
