@@ -13,7 +13,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -23,7 +22,7 @@ from ..errors import CostError, LogicMPError
 from ..facts.supports import DENSE_ATOMS, split_keys
 from ..parse.theory import Predicate, Theory
 from .dense import DenseExecutor
-from .inputs import Evidence, Logits
+from .inputs import Evidence, Logits, Mask
 from .lists import Kept, SparseRun, make_sparse_run
 from .sparse import SparseExecutor
 
@@ -44,19 +43,20 @@ class Listed:
         self._known: dict[int, tuple[weakref.ref[Tensor], int, Tensor | None]] = {}
         self._plans: Kept = []
 
-    def run(self, dense: MakeDense, theory: Theory, unary: Logits, evidence: Evidence, *others: Any
-            ) -> SparseRun | None:
+    def run(self, dense: MakeDense, theory: Theory, unary: Logits, evidence: Evidence, mask: Mask | None,
+            known: Mapping[str, int], weights: Sequence[Tensor], semantics: str, reduce: str) -> SparseRun | None:
         """A run with evidence as lists where that is faster, else None.
 
         Args:
             dense: the dense plan for given sizes and observed predicates.
-            others: the further arguments of `make_sparse_run`, up to `reduce`.
+            theory, unary, evidence, mask, known, weights, semantics, reduce: as for `make_sparse_run`.
         """
         listed = self.find(theory, unary, evidence)
         if listed is None:
             return None
         try:
-            return make_sparse_run(theory, unary, listed, *others, plans=self._plans, judge=partial(_judge, dense))
+            return make_sparse_run(theory, unary, listed, mask, known, weights, semantics, reduce, self._plans,
+                                   partial(_judge, dense))
         except LogicMPError:
             # too many rows: dense is faster; or wrong tensors: the dense path reports them
             return None

@@ -23,6 +23,7 @@ from ..normalize.cubes import NormalForm
 from ..parse.theory import Theory
 from ..plan import batch
 from ..plan.build import MAX_ELEMENTS, build_plan
+from ..plan.steps import Plan
 from .batched import BatchedExecutor
 from .dense import DenseExecutor
 
@@ -38,13 +39,14 @@ _traced_sizes: dict[str, int | torch.SymInt] = {}
 def build_executor(theory: Theory, sizes: Mapping[str, int], observed: Collection[str] = (), semantics: str = "exact",
                    max_elements: int = MAX_ELEMENTS) -> DenseExecutor:
     """Normalize and plan a theory for given sizes and observed predicates."""
-    return make_executor(normalize_theory(theory, semantics, sizes), theory, sizes, observed, max_elements)
+    form = normalize_theory(theory, semantics, sizes)
+    return make_executor(build_plan(form, sizes, observed, max_elements), form, theory, observed, max_elements)
 
 
-def make_executor(form: NormalForm, theory: Theory, sizes: Mapping[str, int], observed: Collection[str],
+def make_executor(plan: Plan, form: NormalForm, theory: Theory, observed: Collection[str],
                   max_elements: int) -> DenseExecutor:
-    """Plan a normal form; rules that differ only in constants run as one."""
-    plan = build_plan(form, sizes, observed, max_elements)
+    """A plan of a normal form, ready to run; rules that differ only in constants run as one."""
+    sizes = dict(plan.sizes)
     found = batch.batch_rules(form, sizes) if len(form.rules) >= batch.MIN_RULES else None
     if found is None:
         return DenseExecutor(plan, theory)

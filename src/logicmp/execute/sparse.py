@@ -22,7 +22,7 @@ from torch import Tensor
 from ..facts.supports import Support, flat_theory
 from ..normalize.build import normalize_theory
 from ..parse.theory import Theory
-from ..plan.build import MAX_ELEMENTS
+from ..plan.build import MAX_ELEMENTS, build_plan
 from ..plan.eliminate import MAX_ROWS, build_rows
 from ..plan.forms import Form, Grouped, Made, Operand, Present, ReadAll, Root, RowPlan, WeightsOf
 from .fused import Fused, can_fuse, flat, is_thin
@@ -65,7 +65,8 @@ class SparseExecutor:
     def __init__(self, rows: RowPlan, theory: Theory, sizes: Mapping[str, int], supports: Mapping[str, Support],
                  observed: Collection[str], max_elements: int, device: torch.device):
         self.rows = rows
-        self.dense = make_executor(rows.dense, theory, sizes, observed, max_elements)
+        self.dense = make_executor(build_plan(rows.dense, sizes, observed, max_elements), rows.dense, theory, observed,
+                                   max_elements)
         self.plan = self.dense.plan
         self.device = device
         self.observed = frozenset(observed)
