@@ -21,24 +21,27 @@ SHOWN = (("auprc", "AU(PRC)", 4), ("exact_match", "exact match, %", 1), ("incohe
          ("log_loss", "log loss", 4))
 
 
-def rows_of(results: Sequence[Result], name: str, method: str) -> list[Result]:
-    """The results of a row on a data set's test items, with the settings of the table."""
-    return [r for r in results if (r.split, r.method, r.variant) == (name, method, "")]
+def rows_of(results: Sequence[Result], name: str, method: str, variant: str = "") -> list[Result]:
+    """The results of a row on a data set; without `variant`, on its test items with the settings of the table."""
+    return [r for r in results if (r.split, r.method, r.variant) == (name, method, variant)]
 
 
 def as_table(results: Sequence[Result]) -> str:
-    """Markdown: one table for each data set."""
+    """Markdown: one table for each data set, and one for each other choice of settings, such as more epochs."""
     parts = []
     for name in DATA_SETS:
         speed = next((r.values for r in rows_of(results, name, "speed")), {})
-        rows = []
-        for method in ORDER:
-            found = rows_of(results, name, method)
-            if found:
-                step = speed.get(READ_FROM.get(method, method))
-                rows.append([TITLES[method], *(mean((r.get(what) for r in found), digits) for what, _, digits in SHOWN),
-                             "-" if step is None else f"{step:.1f}", str(len(found))])
-        if rows:
-            parts.append(f"{name} (C-HMCNN, published: {PUBLISHED[name]})\n\n" + table(
-                ["row", *(title for _, title, _ in SHOWN), "step, ms", "seeds"], rows))
+        for variant in sorted({r.variant for r in results if r.split == name}):
+            rows = []
+            for method in ORDER:
+                found = rows_of(results, name, method, variant)
+                if found:
+                    step = speed.get(READ_FROM.get(method, method))
+                    rows.append([TITLES[method], *(mean((r.get(what) for r in found), digits)
+                                                   for what, _, digits in SHOWN),
+                                 "-" if step is None else f"{step:.1f}", str(len(found))])
+            if rows:
+                title = " ".join([name, variant]).strip()
+                parts.append(f"{title} (C-HMCNN, published: {PUBLISHED[name]})\n\n" + table(
+                    ["row", *(title for _, title, _ in SHOWN), "step, ms", "seeds"], rows))
     return "\n\n".join([*parts, "± standard deviation over seeds."]) + "\n"
