@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from logicmp import LogicMPError
-from logicmp.limits import MAX_GROUNDINGS, Limits, need, silent
+from logicmp.errors import LimitError
+from logicmp.limits import MAX_GROUNDINGS, Limits, kept, machine_memory, need, silent
 
 
 def test_the_clock_starts_when_limits_are_made() -> None:
@@ -52,6 +57,8 @@ def test_without_a_limit_time_is_never_over() -> None:
     ({"groundings": -1}, "the limit of groundings must be a whole number, at least 0, got -1"),
     ({"groundings": 2.5}, "the limit of groundings must be a whole number, at least 0, got 2.5"),
     ({"groundings": None}, "the limit of groundings must be a whole number, at least 0, got None"),
+    ({"memory": 0}, "the memory limit must be a whole number of bytes, above 0, got 0"),
+    ({"memory": 1e9}, "the memory limit must be a whole number of bytes, above 0, got 1000000000.0"),
 ])
 def test_a_limit_that_is_no_limit_is_rejected(given: dict[str, Any], message: str) -> None:
     with pytest.raises(LogicMPError) as caught:
@@ -76,3 +83,68 @@ def test_a_package_that_cannot_be_imported_is_not_called_missing(
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(LogicMPError, match="method 'gibbs' needs too_old, which cannot be imported: needs NumPy 3"):
         need("too_old", "sampling", "method 'gibbs'")
+
+
+def test_work_without_an_answer_ends_at_the_time_limit() -> None:
+    seconds = 0.0
+    limits = Limits(2, now=lambda: seconds)
+    limits.check("grounding")
+    seconds = 2.0
+    with pytest.raises(LimitError, match="the time limit of 2 s was reached while grounding"):
+        limits.check("grounding")
+
+
+def test_what_would_need_too_much_memory_is_rejected_with_numbers() -> None:
+    Limits(memory=1000).allow(1000, "the network")
+    with pytest.raises(LimitError) as caught:
+        Limits(memory=1000).allow(1500, "the network")
+    assert caught.value.message == "the network needs 1.5 kB, the limit is 1 kB"
+    Limits().allow(2**20, "the network")
+    with pytest.raises(LimitError, match=r"the network needs .* GB, 80% of the memory of this machine is .* GB"):
+        Limits().allow(machine_memory(), "the network")
+
+
+def test_work_that_never_looks_at_the_clock_is_interrupted() -> None:
+    before = signal.getsignal(signal.SIGALRM)
+    begin = time.monotonic()
+    # a limit of a tenth of a second, of which nothing is left
+    with pytest.raises(LimitError) as caught, kept(Limits(0.1, start=begin - 0.7)) as progress:
+        progress("joining", 3, 7000)
+        while time.monotonic() - begin < 20:
+            pass
+    assert time.monotonic() - begin < 10
+    assert caught.value.message == "the time limit of 0.1 s was reached while joining, 3 of 7,000 done"
+    assert signal.getsignal(signal.SIGALRM) is before
+    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+
+
+def test_work_within_its_limits_is_left_alone() -> None:
+    seen = []
+    with kept(Limits(60), lambda *about: seen.append(about)) as progress:
+        progress("joining", 1, 2)
+    assert seen == [("joining", 1, 2)]
+    with pytest.raises(RuntimeError, match="another"), kept(Limits()):
+        raise RuntimeError("another")
+
+
+MEMORY = """
+import sys
+import numpy as np
+from logicmp.errors import LimitError
+from logicmp.limits import Limits, kept
+try:
+    with kept(Limits(memory=400_000_000)) as progress:
+        progress("joining", 1, 2)
+        held = [np.ones(2**23) for _ in range(100)]
+except LimitError as error:
+    print(error.message)
+# the limit is gone
+np.ones(2**26)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a limit of memory for a process exists on Linux only")
+def test_a_memory_limit_is_kept() -> None:
+    done = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=False)
+    assert done.stdout == "the memory is used up while joining, 1 of 2 done: the limit is 400 MB\n", done.stderr
+    assert done.returncode == 0, done.stderr

@@ -134,6 +134,10 @@ class CostError(RuleError):
     """
 
 
+class LimitError(LogicMPError):
+    """A limit of time or memory was reached, and there is no answer yet; the message says how far the work came."""
+
+
 def similar(name: str, known: Collection[str]) -> str | None:
     """The hint for a misspelt name: the nearest known one, if one is near."""
     close = difflib.get_close_matches(name, known, n=1)

@@ -8,74 +8,39 @@ Room: execute -> **layer** -> inference, learning, constrain.  Paper: Algorithm 
 
 from __future__ import annotations
 
-import itertools
 import json
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from operator import index
 from pathlib import Path
 from typing import Annotated, Any, overload
-from weakref import WeakValueDictionary
 
 import torch
 from torch import Tensor, nn
 
 from .arguments import AtLeastOne, Count, FinitePositive, Range, Sizes, checked
 from .errors import CostError, LogicMPError
-from .execute.dense import DenseExecutor, build_executor
+from .execute.dense import DenseExecutor
 from .execute.exact_run import ExactPlans, ExactRun, read_labels
-from .execute.explain import (
-    Push,
-    Report,
-    build_exact_report,
-    build_report,
-    find_atom,
-    push_of_each_rule,
-    strongest,
-)
+from .execute.explain import Push, explain_atom
 from .execute.inputs import FLOATS, Evidence, Inputs, Logits, Mask, fact_tensors, has_sparse, read_inputs
 from .execute.lists import make_sparse_run
 from .execute.marginals import as_given
-from .execute.mean_field import Iteration, Run, Watch, initial_weights
+from .execute.mean_field import Run, Watch, initial_weights
+from .execute.plans import Plans
+from .execute.report import Report, Trace, Warnings, build_exact_report, build_report, build_trace
 from .execute.schedule import SCHEDULES, Schedule, make_schedule
 from .execute.state import is_tracing
 from .files import load_tensors, save_tensors
-from .normalize.build import SEMANTICS, normalize_theory
+from .normalize.build import SEMANTICS
 from .parse.load import parse_theory
 from .parse.theory import Theory
 from .plan.build import MAX_ELEMENTS
 
-# how many plans a layer keeps
-MAX_PLANS = 256
 METHODS = ("mean-field", "exact", "auto")
-# layers by number: torch.compile passes numbers, not layers, to the function that plans while it traces
-_LAYERS: WeakValueDictionary[int, LogicMP] = WeakValueDictionary()
-_numbers = itertools.count()
-# so many first calls of a layer are checked for a collapse
-CHECKED_CALLS = 10
-# the sizes of the call that torch.compile traces: numbers, or symbols where one graph serves every size
-_traced_sizes: dict[str, int | torch.SymInt] = {}
-
 # options that change what a weight means: a state is loaded only where they are equal
 _OF_WEIGHTS = ("semantics", "reduce", "hard_weight", "positive_weights")
 Float = Annotated[torch.dtype, Range("floating point, for example torch.float32", FLOATS.__contains__)]
-
-
-@dataclass(frozen=True)
-class Trace:
-    """The course of a run: one entry for the start and one for each iteration."""
-
-    marginals: list[dict[str, Tensor]]
-    # [iterations + 1, batch...]
-    elbo: Tensor
-    # [iterations + 1, batch..., rules]
-    violations: Tensor
-    # [iterations + 1, batch...]: temperature of the marginals that send messages, root mean square of all pushes so far
-    temperature: Tensor
-    push: Tensor
-    logits: dict[str, Tensor]
 
 
 @dataclass(frozen=True)
@@ -148,19 +113,13 @@ class LogicMP(nn.Module):
         self.options = Options(make_schedule(schedule, iterations, damping, tolerance), learn_weights, semantics,
                                reduce, hard_weight, positive_weights,
                                {name: int(size) for name, size in (sizes or {}).items()}, max_elements, method)
-        # by sizes and observed predicates; a plan serves all sizes near its own, unless it depends on them
-        self._executors: dict[Any, DenseExecutor] = {}
-        self._has_warned = False
-        # calls of `forward` so far that were checked for a collapse, and rules whose weight was said to be useless
-        self._calls, self._told = 0, set[int]()
-        # by observed predicates, plans for graphs that serve every size; never replaced, because graphs depend on them
-        self._open: dict[tuple[str, ...], DenseExecutor] = {}
         # for sparse tensors, by their indices
         self._sparse: list[Any] = []
-        self._register()
+        self._warn = Warnings()
         # as it was given; `theory` is without the facts, which are evidence
         self.source = parse_theory(theory) if isinstance(theory, str) else theory
         self.theory, facts = self.source.split_facts()
+        self._plans = Plans(self.theory, semantics, reduce, max_elements)
         self._facts = tuple(facts)
         for k, values in enumerate(fact_tensors(self.theory, facts).values() if facts else ()):
             self.register_buffer(f"_facts_{k}", values, persistent=False)
@@ -189,35 +148,7 @@ class LogicMP(nn.Module):
 
     def executor(self, sizes: Mapping[str, int], observed: Sequence[str] = ()) -> DenseExecutor:
         """The plan for given sizes and observed predicates, ready to run; planned when first needed."""
-        if torch.compiler.is_dynamo_compiling():
-            # planning cannot be traced: it runs now, and the trace finds its result
-            from torch._dynamo.comptime import comptime
-
-            # _note_size reads both variables
-            for name, size in sizes.items():  # noqa: B007
-                comptime(_note_size)
-            if _plan_for_open_sizes(self._number, tuple(sizes), tuple(observed)):
-                return self._open[tuple(observed)]
-            sizes = {name: index(size) for name, size in sizes.items()}
-            _plan_while_tracing(self._number, tuple(sizes.items()), tuple(observed))
-        # under export a size is a symbol: the plan is made for the example's size and runs at any
-        is_open = any(isinstance(size, torch.SymInt) for size in sizes.values())
-        sizes = {name: _example(size) for name, size in sizes.items()}
-        at, near = ((which, tuple((name, f(size)) for name, size in sorted(sizes.items())), tuple(sorted(observed)))
-                    for which, f in (("at", int), ("near", _about)))
-        executor = self._executors.get(near) or self._executors.get(at)
-        if executor is None:
-            executor = build_executor(self.theory, sizes, observed, self.options.semantics, self.options.max_elements)
-            # how messages are averaged depends on which type is the largest
-            is_sized = executor.plan.is_sized or self.options.reduce == "mean"
-            if len(self._executors) >= MAX_PLANS:
-                # another thread may have removed it
-                self._executors.pop(next(iter(self._executors)), None)
-            self._executors[at if is_sized else near] = executor
-        if is_open and executor.plan.is_sized:
-            raise LogicMPError("the plan of these rules depends on the sizes: they cannot be left open in an export",
-                               "export with fixed sizes, or raise max_elements if values were sliced")
-        return executor
+        return self._plans.find(sizes, observed)
 
     def _with_facts(self, evidence: Evidence | None) -> Evidence | None:
         """The evidence of a call, and the facts in the theory for predicates without evidence."""
@@ -305,12 +236,10 @@ class LogicMP(nn.Module):
             A tensor for a tensor, a dict for a dict, of the shapes that came in.
         """
         if self.options.method == "mean-field":
-            self._warn_of_hard_rules()
+            self._warn.of_hard_rules(self.theory, self.options.hard_weight)
             run = self._run(unary, evidence, mask)
             inputs, logits = run.inputs, run.iterate(self.options.schedule)
-            if not is_tracing() and self._calls < CHECKED_CALLS:
-                self._calls += 1
-                self._warn_of_collapse(run, logits)
+            self._warn.of_collapse(run, logits)
             output = run.output
         else:
             inputs = self._inputs(unary, evidence, mask)
@@ -336,24 +265,9 @@ class LogicMP(nn.Module):
 
     def _mean_field(self, inputs: Inputs, has_hard_rules: bool = True) -> dict[str, Tensor]:
         if has_hard_rules:
-            self._warn_of_hard_rules()
+            self._warn.of_hard_rules(self.theory, self.options.hard_weight)
         run = Run(self.executor(inputs.sizes, tuple(inputs.observed)), inputs, self.weights, self.options.reduce)
         return run.iterate(self.options.schedule)
-
-    def _warn_of_hard_rules(self) -> None:
-        """Once per layer: mean field may violate a hard rule."""
-        # in this order: a graph must not depend on whether the layer has warned
-        if is_tracing() or self._has_warned:
-            return
-        self._has_warned = True
-        hard = [rule for rule in self.theory.rules if rule.is_hard]
-        if hard:
-            more = f" and {len(hard) - 1} more" if len(hard) > 1 else ""
-            warnings.warn(
-                f"the rule '{hard[0]}'{more} is hard, but mean field can only give it a weight (hard_weight="
-                f"{self.options.hard_weight:g}), so the output may violate it; use method='exact' for narrow rules "
-                "(chains, trees), decode for an answer that satisfies all rules, or give the rule a weight of its own",
-                stacklevel=6)
 
     def log_z(self, unary: Logits, evidence: Evidence | None = None) -> Tensor:
         """The log-partition function of Eq. 1 by exact inference, [batch...]; differentiable.
@@ -411,15 +325,6 @@ class LogicMP(nn.Module):
             found[name] = x.reshape((*inputs.batch, *x.shape[1:]))
         return next(iter(found.values())) if isinstance(unary, Tensor) else found
 
-    def _warn_of_collapse(self, run: Run, logits: Mapping[str, Tensor]) -> None:
-        with torch.no_grad():
-            names = run.collapsed(logits)
-        if names:
-            # one warning is enough
-            self._calls = CHECKED_CALLS
-            warnings.warn(f"the rules pushed all atoms of {', '.join(names)} to one side; layer.report(logits) says "
-                          f"more, and schedule='adaptive' or smaller weights may help", stacklevel=4)
-
     def train(self, mode: bool = True) -> LogicMP:
         """Switch to training or, with `mode=False`, to evaluation; a weight that training drove to 0 or below is said.
 
@@ -427,12 +332,7 @@ class LogicMP(nn.Module):
             mode: whether the layer will be trained.
         """
         if self.training and not mode:
-            for f, (rule, weight) in enumerate(zip(self.theory.rules, self.weights, strict=True)):
-                start = 1.0 if rule.weight is None else rule.weight
-                if start > 0 and not rule.is_hard and bool((weight.detach() <= 0).any()) and f not in self._told:
-                    self._told.add(f)
-                    warnings.warn(f"training drove the weight of '{rule}' to {float(weight.detach().min()):.2g}: it "
-                                  "does not help this model; remove it, or set positive_weights=True", stacklevel=2)
+            self._warn.of_useless_weights(self.theory, self.weights)
         super().train(mode)
         return self
 
@@ -467,17 +367,7 @@ class LogicMP(nn.Module):
         Args:
             unary, evidence, mask: as for `forward`.
         """
-        run = self._run(unary, evidence, mask)
-        batch = run.inputs.batch
-        seen: list[Iteration] = []
-        logits = run.iterate(self.options.schedule, watch=seen.append)
-        shaped = [{name: q.reshape((*batch, *q.shape[1:])) for name, q in iteration.marginals.items()}
-                  for iteration in seen]
-        return Trace(shaped, torch.stack([iteration.elbo() for iteration in seen]),
-                     torch.stack([iteration.violations() for iteration in seen]),
-                     torch.stack([iteration.temperature() for iteration in seen]),
-                     torch.stack([iteration.push() for iteration in seen]),
-                     {name: tensor.reshape((*batch, *tensor.shape[1:])) for name, tensor in logits.items()})
+        return build_trace(self._run(unary, evidence, mask), self.options.schedule)
 
     def violations(self, logits: Logits, evidence: Evidence | None = None, mask: Mask | None = None) -> Tensor:
         """The expected number of violated groundings of each rule at these logits, [batch..., rules].
@@ -523,25 +413,11 @@ class LogicMP(nn.Module):
             item: which item of the batch.
         """
         with torch.no_grad():
-            run = self._run(unary, evidence, mask)
-            inputs = run.inputs
             if has_sparse(self.theory, unary, evidence):
                 raise LogicMPError("explain needs dense tensors",
                                    "call .to_dense() on a part of the data that has the atom")
-            found = find_atom(atom, self.theory, inputs.sizes)
-            if item >= len(inputs.like):
-                raise LogicMPError(f"item must be below the number of items, {len(inputs.like)}, got {item}")
-            q = run.marginals(run.iterate(self.options.schedule), run.temperature)
-            rules = normalize_theory(self.theory, self.options.semantics, inputs.sizes).rules
-            scale = 1.0 if run.scale is None else float(run.scale[item])
-            amounts = [scale * amount for amount in push_of_each_rule(run, q, found, item)]
-            all_q = {name: tensor[item] for name, tensor in {**q, **inputs.observed}.items()}
-            weights = [scale * (w.detach()[item if w.shape[0] > 1 else 0] if w.dim() else w.detach())
-                       for w in run.call.weights]
-            pushes = [Push(str(normal.rule), amount, partial(strongest, normal, weight, found, all_q, inputs.sizes,
-                                                             self.theory))
-                      for normal, weight, amount in zip(rules, weights, amounts, strict=True)]
-        return sorted(pushes, key=lambda push: -abs(push.amount))
+            return explain_atom(self._run(unary, evidence, mask), self.options.schedule, atom, item,
+                                self.options.semantics)
 
     def report(self, unary: Logits, evidence: Evidence | None = None, mask: Mask | None = None) -> Report:
         """What the rules did to these logits, without labels: violations, pushes, convergence, and what to change.
@@ -612,67 +488,18 @@ class LogicMP(nn.Module):
         layer.load_state_dict(weights, strict=False, assign=True)
         return layer
 
-    def _register(self) -> None:
-        self._number = next(_numbers)
-        _LAYERS[self._number] = self
-
     def __getstate__(self) -> dict[str, Any]:
         # plans are made again when needed
-        return {**self.__dict__, "_executors": {}, "_open": {}, "_exact_plans": None, "_sparse": []}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)  # type: ignore[no-untyped-call]
-        self._register()
+        return {**self.__dict__, "_exact_plans": None, "_sparse": []}
 
     def extra_repr(self) -> str:
         return f"{len(self.theory.rules)} rules, {self.options.schedule}"
-
-
-def _note_size(context: Any) -> None:
-    """Note the local variables `name` and `size` of a traced function, without fixing the size to its example."""
-    size = context.get_local("size")
-    _traced_sizes[context.get_local("name").as_python_constant()] = (
-        size.as_python_constant() if size.is_python_constant() else size.as_fake())
 
 
 def _output(inputs: Inputs, theory: Theory, logits: Mapping[str, Tensor], name: str, shape: torch.Size) -> Tensor:
     return as_given(inputs, theory.predicate[name], logits, shape)
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-def _plan_for_open_sizes(number: int, names: tuple[str, ...], observed: tuple[str, ...]) -> bool:
-    """Whether some size is open and a plan serves every size; the layer then has it, made for the example's sizes."""
-    layer, sizes = _LAYERS[number], {name: _traced_sizes[name] for name in names}
-    if not any(isinstance(size, torch.SymInt) for size in sizes.values()):
-        return False
-    if observed not in layer._open:
-        executor = layer.executor({name: _example(size) for name, size in sizes.items()}, observed)
-        if executor.plan.is_sized or (layer.options.reduce == "mean" and len(sizes) > 1):
-            return False
-        layer._open[observed] = executor
-    return True
-
-
-def _example(size: int | torch.SymInt) -> int:
-    return int(size.node.hint) if isinstance(size, torch.SymInt) else size
-
-
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-def _plan_while_tracing(number: int, sizes: tuple[tuple[str, int], ...], observed: tuple[str, ...]) -> bool:
-    _LAYERS[number].executor(dict(sizes), observed)
-    return True
-
-
 def _to_plain(number: Any) -> Any:
     """A number of numpy as a number of Python, which JSON can write."""
     return number.item()
-
-
-def _about(size: int) -> int:
-    """A size with its four leading bits: the best plan for it is good for all sizes that share them.
-
-    >>> [_about(size) for size in (15, 16, 17, 18, 512, 575, 576)]
-    [15, 16, 16, 18, 512, 512, 576]
-    """
-    shift = max(0, size.bit_length() - 4)
-    return size >> shift << shift

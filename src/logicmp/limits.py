@@ -1,22 +1,35 @@
-"""Limits on time and groundings, progress callbacks, and checks for optional packages.
+"""Limits on time, memory and groundings, progress callbacks, and checks for optional packages.
 
 Room: errors -> **limits** -> all others.
 
     limits = Limits(seconds=60)      the clock starts here, once for a command, and all parts of the run share it
-    limits.is_over(), limits.left()
+    limits.is_over(), limits.left()  methods stop with the best answer so far
+    limits.check("grounding")        raises where there is no answer yet
+    limits.allow(8 * n, "the ground network")            raises before too much is allocated
+    with kept(limits): ...           a command: an alarm and a limit of the process, for what checks neither
     need("numba", "sampling", "method 'gibbs'")
 """
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
+from types import FrameType
 
-from .errors import LogicMPError
+from .errors import LimitError, LogicMPError
 
 # of all rules together; a million takes about half a gigabyte
 MAX_GROUNDINGS = 2_000_000
+# of the memory of the machine, unless a limit is given
+SHARE = 0.8
+# a command is ended when it is this much over its time: methods stop by themselves, and need a moment for that
+LATE, GRACE = 1.15, 0.6
 # called with the name of a task, how much of it is done, and how much there is to do
 Progress = Callable[[str, int, int], None]
 
@@ -26,7 +39,7 @@ def silent(what: str, done: int, total: int) -> None:
 
 
 class Limits:
-    """Time and groundings that a run may use; its clock starts when it is made.
+    """Time, memory and groundings that a run may use; its clock starts when it is made.
 
     >>> Limits().is_over(), Limits(seconds=0).is_over()
     (False, True)
@@ -34,19 +47,24 @@ class Limits:
     Args:
         seconds: time limit, None for no limit.
         groundings: how many groundings of all rules together the evidence may leave open.
+        memory: bytes that the run may use, None for a share of what the machine has.
         now: the clock, in seconds.
+        start: when the clock started, by default now.
     """
 
-    def __init__(self, seconds: float | None = None, groundings: int = MAX_GROUNDINGS,
-                 now: Callable[[], float] = time.monotonic):
+    def __init__(self, seconds: float | None = None, groundings: int = MAX_GROUNDINGS, memory: int | None = None,
+                 now: Callable[[], float] = time.monotonic, start: float | None = None):
         if seconds is not None and not (_is_number(seconds, (int, float)) and seconds >= 0):
             raise LogicMPError(f"the time limit must be a number of seconds, at least 0, got {seconds!r}")
         if not (_is_number(groundings, int) and groundings >= 0):
             raise LogicMPError(f"the limit of groundings must be a whole number, at least 0, got {groundings!r}")
+        if memory is not None and not (_is_number(memory, int) and memory > 0):
+            raise LogicMPError(f"the memory limit must be a whole number of bytes, above 0, got {memory!r}")
         self.seconds = seconds
         self.groundings = groundings
+        self.memory = memory
         self.now = now
-        self.start = now()
+        self.start = now() if start is None else start
 
     def is_over(self) -> bool:
         """Whether the time limit is reached."""
@@ -59,7 +77,114 @@ class Limits:
     def part(self, share: float) -> Limits:
         """Limits for a first part of the work: a share of the time that is left, from now on."""
         left = self.left()
-        return Limits(None if left is None else share * left, self.groundings, self.now)
+        return Limits(None if left is None else share * left, self.groundings, self.memory, self.now)
+
+    def check(self, what: str) -> None:
+        """Raise an error if the time is over.
+
+        Args:
+            what: the work that is not done yet, as in "while grounding".
+        """
+        if self.is_over():
+            raise LimitError(f"the time limit of {self.seconds:g} s was reached while {what}", MORE_TIME)
+
+    def allow(self, n_bytes: float, what: str) -> None:
+        """Raise an error if something needs more memory than a run may use.
+
+        Args:
+            n_bytes: the memory that it needs.
+            what: the name of what needs it.
+        """
+        most = self.memory or int(SHARE * machine_memory())
+        if n_bytes > most:
+            where = "the limit" if self.memory else f"{SHARE:.0%} of the memory of this machine"
+            raise LimitError(f"{what} needs {shown_bytes(n_bytes)}, {where} is {shown_bytes(most)}", MORE_MEMORY)
+
+
+MORE_TIME = "raise --max-seconds (max_seconds), give more evidence, or use -m mean-field"
+MORE_MEMORY = "raise --max-memory (max_memory), give more evidence, or name fewer candidates (--candidates)"
+
+
+def machine_memory() -> int:
+    """The bytes of memory of this machine, or of the container that the process is in."""
+    found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 2**33
+    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        try:
+            found = min(found, int(Path(path).read_text()))
+        except (OSError, ValueError):
+            continue
+    return found
+
+
+def shown_bytes(n: float) -> str:
+    """A number of bytes for people.
+
+    >>> shown_bytes(2_500_000_000), shown_bytes(12_000), shown_bytes(7)
+    ('2.5 GB', '12 kB', '7 bytes')
+    """
+    for size, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if n >= size:
+            return f"{n / size:.3g} {unit}"
+    return f"{n:g} bytes"
+
+
+@contextmanager
+def kept(limits: Limits, progress: Progress = silent) -> Iterator[Progress]:
+    """End the work inside when it is late or needs too much memory, and say how far it came.
+
+    Methods look at the clock themselves and stop with the best answer so far. What does not (a long join, a solver, the
+    import of a package) is interrupted by an alarm, a little later. A memory limit is one of the process.
+
+    Args:
+        limits: what to keep.
+        progress: called as usual; the callback to hand on is yielded.
+    """
+    last: list[str] = []
+
+    def note(what: str, done: int, total: int) -> None:
+        last[:] = [f" while {what}, {done:,} of {total:,} done" if total else f" while {what}"]
+        progress(what, done, total)
+
+    def ring(number: int, frame: FrameType | None) -> None:
+        raise LimitError(f"the time limit of {limits.seconds:g} s was reached{''.join(last)}", MORE_TIME)
+
+    has_alarm = (limits.seconds is not None and hasattr(signal, "SIGALRM")
+                 and threading.current_thread() is threading.main_thread())
+    old = _limit_memory(limits.memory)
+    if has_alarm:
+        assert limits.seconds is not None
+        before = signal.signal(signal.SIGALRM, ring)
+        signal.setitimer(signal.ITIMER_REAL, max(LATE * limits.seconds + GRACE - (limits.now() - limits.start), 1e-3))
+    try:
+        yield note
+    except (MemoryError, RuntimeError) as cause:
+        if isinstance(cause, RuntimeError) and "can't allocate memory" not in str(cause):
+            raise
+        most = f"the limit is {shown_bytes(limits.memory)}" if limits.memory else "the machine has no more"
+        raise LimitError(f"the memory is used up{''.join(last)}: {most}", MORE_MEMORY) from None
+    finally:
+        if has_alarm:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        _limit_memory(None, old)
+
+
+def _limit_memory(n_bytes: int | None, old: tuple[int, int] | None = None) -> tuple[int, int] | None:
+    """Limit the memory that this process may map for data, or set an old limit again; return the limit before."""
+    if n_bytes is None and old is None:
+        return None
+    try:
+        import resource
+    except ImportError:
+        # not on this system: only estimates limit the memory
+        return None
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    most = before[1] if before[1] != resource.RLIM_INFINITY else None
+    if old is not None:
+        resource.setrlimit(resource.RLIMIT_DATA, old)
+    elif n_bytes is not None:
+        resource.setrlimit(resource.RLIMIT_DATA, (n_bytes if most is None else min(n_bytes, most), before[1]))
+    return before
 
 
 def _is_number(value: object, kinds: type | tuple[type, ...]) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from logicmp import CostError, LogicMPError, infer, load_facts, load_theory, parse_facts, parse_theory
+from logicmp.errors import LimitError
 from logicmp.inference.bp.method import BeliefPropagation
 from logicmp.inference.method import Status
 from logicmp.limits import Limits
@@ -49,8 +50,8 @@ def test_evidence_of_another_theory_is_rejected() -> None:
      "tolerance"),
     ({"method": BeliefPropagation(), "damping": 0.5}, "option 'damping' is given, but `method` is an object with its "
      "options set\nhint: set it there: BeliefPropagation(damping=...)"),
-    ({"limits": Limits(), "max_seconds": 3}, "max_seconds and max_groundings are part of limits\nhint: pass either "
-     "these two or limits"),
+    ({"limits": Limits(), "max_seconds": 3}, "max_seconds, max_groundings and max_memory are part of limits\nhint: "
+     "pass either these or limits"),
     ({"semantics": "fuzzy"}, "unknown semantics 'fuzzy'\nhint: available semantics: exact, paper, alchemy"),
     ({"method": "exact", "semantics": "paper"},
      "semantics 'paper' treats equal atoms of a grounding as independent, which no ground network can do\nhint: use "
@@ -129,8 +130,8 @@ def test_retries_with_more_damping_share_one_clock() -> None:
 
 def test_grounding_counts_as_time() -> None:
     time = Time(1.0)
-    with pytest.raises(CostError, match="stopped before its first step"):
-        infer(SMOKERS, FACTS, "Smokes", method="bp", progress=time.pass_by, limits=Limits(2, now=time))
+    with pytest.raises(LimitError, match="the time limit of 1 s was reached while grounding"):
+        infer(SMOKERS, FACTS, "Smokes", method="bp", progress=time.pass_by, limits=Limits(1, now=time))
     time = Time(1.0)
     got = infer(SMOKERS, FACTS, "Smokes", method="bp", progress=time.pass_by, limits=Limits(3, now=time))
     assert got.notes[0].startswith("bp was stopped after 3 s and 1 rounds of messages")

@@ -21,6 +21,7 @@ from .. import __version__
 from ..errors import LogicMPError
 from ..show.progress import print_message
 from .check import check
+from .compare import compare
 from .demo import demo
 from .explain import explain
 from .flags import check_flags
@@ -57,6 +58,7 @@ app = typer.Typer(
 app.command()(check)
 app.command()(explain)
 app.command()(infer)
+app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(compare)
 app.command()(learn)
 app.command()(demo)
 
@@ -91,8 +93,12 @@ def _options(
     """Options of the program itself; the commands have their own."""
 
 
-def main() -> None:
-    """Run the command line; print errors in the user's input without a traceback."""
+def main(started: float | None = None) -> None:
+    """Run the command line; print errors in the user's input without a traceback.
+
+    Args:
+        started: when limits of time begin, on the monotonic clock; by default with the command.
+    """
     _open_streams()
     try:
         check_flags(sys.argv[1:])
@@ -100,7 +106,7 @@ def main() -> None:
         print_message(f"error: {error}")
         sys.exit(2)
     try:
-        app(prog_name="logicmp")
+        app(prog_name="logicmp", obj=started)
     except LogicMPError as error:
         print_message(f"error: {error}")
         sys.exit(1)

@@ -45,7 +45,7 @@ INFER = {
     "-queryEvidence": "# add -cw P to close a queried predicate P",
     "-lazy": "# only groundings that the evidence leaves open are built",
     "-lazyNoApprox": "# only groundings that the evidence leaves open are built",
-    "-memLimit N": "# --max-groundings limits the number of groundings",
+    "-memLimit N": "# --max-memory limits the memory, for example --max-memory 2GB",
     "-queryFile F": "-f F",
     "-marginal": "# infer prints marginals by default",
     "-dual": "# run infer twice, the second time with -m map",

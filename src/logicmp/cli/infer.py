@@ -13,13 +13,13 @@ from ..errors import LogicMPError
 from ..facts.columns import Evidence
 from ..facts.db import load_facts, parse_facts
 from ..files import check_places, read_source, write_whole
-from ..limits import MAX_GROUNDINGS, Limits
+from ..limits import MAX_GROUNDINGS, Limits, kept
 from ..parse.load import load_theory
 from ..parse.query import split_names
 from ..parse.theory import Theory
 from ..show.answers import describe, plural, to_csv, to_json, to_text, trace_to_csv
 from ..show.progress import print_message, shown_progress
-from .options import Grammar, GrammarOption, InputOption, Semantics, SemanticsOption
+from .options import Grammar, GrammarOption, InputOption, Semantics, SemanticsOption, read_bytes
 
 if TYPE_CHECKING:
     from ..inference.answers import Marginals
@@ -40,6 +40,7 @@ class WorldName(StrEnum):
 
 
 def infer(
+    context: typer.Context,
     models: InputOption,
     evidence: Annotated[list[str] | None, typer.Option(
         "-e", "--evidence", metavar="FILE", help="Facts: a .db file, - for stdin, or Friends=friends.csv for the table "
@@ -95,7 +96,10 @@ def infer(
         help="Maximum number of groundings that the evidence leaves open; mean field needs them for its correction "
         "only.")] = None,
     max_seconds: Annotated[float | None, typer.Option(
-        help="Time limit in seconds; print the best answers so far, or an error if there are none.")] = None,
+        help="Time limit in seconds for the whole command; print the best answers so far, or an error if there are "
+        "none.")] = None,
+    max_memory: Annotated[str | None, typer.Option(
+        metavar="SIZE", help="Memory limit, such as 500MB or 2GB; by default most of what the machine has.")] = None,
     more: Annotated[list[str] | None, typer.Option(
         "--set", metavar="NAME=VALUE", help=f"Set any other option of the method; repeatable; {METHODS_PAGE}.")] = None,
     check: Annotated[bool, typer.Option(
@@ -120,7 +124,8 @@ def infer(
              "trace": True if trace or plot else None}
     options = {name: value for name, value in given.items() if value is not None} | _settings(more or [])
     # the clock of the whole command starts here
-    limits = Limits(options.pop("max_seconds", None), options.pop("max_groundings", MAX_GROUNDINGS))
+    limits = Limits(options.pop("max_seconds", None), options.pop("max_groundings", MAX_GROUNDINGS),
+                    None if max_memory is None else read_bytes(max_memory), start=context.obj)
     check_places({"the results": results, "the trace": trace, "the plot": plot},
                  [*models, *(evidence or []), *(candidates or []), query_file])
     if plot is not None:
@@ -129,21 +134,22 @@ def infer(
         check_plot(plot)
     if [*models, *(evidence or []), *(candidates or [])].count("-") > 1:
         raise LogicMPError("standard input ('-') can be read only once")
-    theory = load_theory(models, grammar.value)
-    facts = load_facts(evidence, theory) if evidence else parse_facts("", theory)
-    allowed = load_facts(candidates, facts.theory) if candidates else None
     queries = _queries(query or [], query_file)
     say = (lambda text: None) if quiet else print_message
-    for warning in facts.warnings:
-        say(f"warning: {warning}")
     ask: dict[str, Any] = {"query": queries or None, "semantics": semantics.value, "world": world.value,
                            "closed": split_names(closed), "opened": split_names(opened),
-                           "prior": _priors(prior or []), "seed": seed, "limits": limits, "candidates": allowed,
-                           "reach": reach}
-    # importing torch is slow, so errors in the files are reported first
-    from ..inference.run import infer as run
+                           "prior": _priors(prior or []), "seed": seed, "limits": limits, "reach": reach}
+    with shown_progress(quiet) as shown, kept(limits, shown) as progress:
+        progress("reading", 0, 0)
+        theory = load_theory(models, grammar.value)
+        facts = load_facts(evidence, theory) if evidence else parse_facts("", theory)
+        ask["candidates"] = load_facts(candidates, facts.theory) if candidates else None
+        for warning in facts.warnings:
+            say(f"warning: {warning}")
+        # importing torch is slow, so errors in the files are reported first
+        progress("importing", 0, 0)
+        from ..inference.run import infer as run
 
-    with shown_progress(quiet) as progress:
         found = run(theory, facts, method=method, progress=progress, **ask, **options)
     checked = _check(theory, facts, ask, options, say) if check else None
     for line in describe(found, theory, facts):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import Annotated
 
@@ -46,3 +47,19 @@ GrammarOption = Annotated[
 SemanticsOption = Annotated[Semantics, typer.Option(
     help="exact: a weight counts the true groundings of its formula; alchemy: it is divided among the formula's "
          "clauses; paper: atoms that meet are treated as independent (mean field only).")]
+
+
+def read_bytes(text: str) -> int:
+    """The bytes of a size.
+
+    >>> read_bytes("2GB"), read_bytes("500 MB"), read_bytes("1e6")
+    (2000000000, 500000000, 1000000)
+    """
+    found = re.fullmatch(r"\s*([0-9.eE+]+)\s*([kMGT]?)i?[bB]?\s*", text)
+    try:
+        number = float(found[1]) if found else 0.0
+    except ValueError:
+        number = 0.0
+    if found is None or not 0 < number < 1e15:
+        raise LogicMPError(f"--max-memory must be a size above 0, got {text!r}", "for example --max-memory 2GB")
+    return int(number * {"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}[found[2]])

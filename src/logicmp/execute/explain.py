@@ -8,20 +8,20 @@ Room: plan -> **execute** -> layer.  Paper: the grounding message of Eq. 3, one 
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from ..errors import LogicMPError, closest
+from ..normalize.build import normalize_theory
 from ..normalize.cubes import Const, Cube, Differ, Literal, NormalRule, Product, Same, Term
 from ..parse.theory import Theory
-from .marginals import is_latent
-from .mean_field import Iteration, Run, largest_change
+from .mean_field import Run
 from .schedule import Schedule
 
 # limit of the groundings of one atom in one product
@@ -183,112 +183,19 @@ def _name(theory: Theory, type_name: str, index: int) -> str:
     return constants[index] if index < len(constants) else f"#{index}"
 
 
-# a report of a whole run
-
-# a change of a marginal in the last iteration below this is convergence
-CONVERGED = 0.01
-
-
-@dataclass(frozen=True)
-class RuleReport:
-    """One rule: its expected violations before and after the run, the size of its push at the end, and its support."""
-
-    rule: str
-    before: float
-    after: float
-    # root mean square over the unobserved atoms; None where all rules act together, in exact inference
-    push: float | None
-    # correlation of its first messages with the logits of the atoms that receive them, and the standard error
-    support: float
-    error: float
-
-
-@dataclass(frozen=True)
-class Report:
-    """What the rules did in a run."""
-
-    rules: tuple[RuleReport, ...]
-    # "converged", "oscillating", "changing" or "exact"
-    status: str
-    # the largest change of a marginal in the last iteration
-    change: float
-    # by predicate, the share of decisions (log-odds above or below 0) that changed sides
-    moved: Mapping[str, float]
-    # predicates of which an item lost nine tenths or more of the decisions on one side
-    collapsed: tuple[str, ...]
-    advice: tuple[str, ...]
-    # which components are exact, under the methods "exact" and "auto"
-    method: str = ""
-
-    def __str__(self) -> str:
-        lines = [self.method] if self.method else []
-        lines.append(f"{'violations before':>18}{'after':>12}{'push':>9}{'support':>9}   rule")
-        lines += [f"{r.before:18.6g}{r.after:12.6g}{'-' if r.push is None else f'{r.push:.3g}':>9}"
-                  f"{'-' if r.push is None else f'{r.support:.2f}':>9}   {r.rule}" for r in self.rules]
-        if self.status != "exact":
-            lines.append(f"{self.status}: a marginal changed by {self.change:.2g} in the last iteration")
-        lines += [f"{name}: {share:.1%} of the decisions changed" for name, share in self.moved.items()]
-        return "\n".join([*lines, *(f"advice: {text}" for text in self.advice)])
-
-
-def build_report(run: Run, schedule: Schedule, method: str = "") -> Report:
-    """Iterate, and compare the start with the end; `method` says where the layer uses exact inference instead."""
-    seen: list[Iteration] = []
-    logits = run.iterate(schedule, watch=seen.append)
-    before, after = (run.counts(run.marginals(x)).sum(0) for x in (run.base, logits))
-    q = run.marginals(logits)
-    rules = []
-    for f, rule in enumerate(run.theory.rules):
-        call = replace(run.call, weights=[w if k == f else torch.zeros_like(w) for k, w in enumerate(run.call.weights)])
-        zeros = {name: torch.zeros_like(x) for name, x in q.items()}
-        first, last = (run.executor.subtract_messages(zeros, at, call, run.executor.constants(call))
-                       for at in (run.marginals(), q))
-        rules.append(RuleReport(str(rule), float(before[f]), float(after[f]), float(run.size(last).mean()),
-                                *run.correlation(first)))
-    steps = [{name: later.marginals[name] - earlier.marginals[name] for name in later.marginals}
-             for earlier, later in itertools.pairwise(seen[-3:])]
-    change = largest_change(seen[-2].marginals, seen[-1].marginals) if len(seen) > 1 else 0.0
-    turns = len(steps) == 2 and sum(float((steps[0][name] * steps[1][name]).sum()) for name in steps[0]) < 0
-    status = "converged" if change < CONVERGED else "oscillating" if turns else "changing"
-    collapsed = run.collapsed(logits)
-    return Report(tuple(rules), status, change, _moved(run, logits), tuple(collapsed),
-                  tuple(_advice(rules, status, collapsed, schedule)), method)
-
-
-def build_exact_report(run: Run, logits: Mapping[str, Tensor], violations: Sequence[float], method: str) -> Report:
-    """Compare the model's own marginals with exact ones.
-
-    Args:
-        run: mean field on the same input, which is not run.
-        logits: of the exact marginals.
-        violations: the expected violations of each rule, summed over the batch.
-        method: which components are exact, as text.
-    """
-    before = run.counts(run.marginals(run.base)).sum(0)
-    rules = tuple(RuleReport(str(rule), float(b), max(after, 0.0), None, 0.0, 0.0)
-                  for rule, b, after in zip(run.theory.rules, before, violations, strict=True))
-    return Report(rules, "exact", 0.0, _moved(run, logits), tuple(run.collapsed(logits)), (), method)
-
-
-def _moved(run: Run, logits: Mapping[str, Tensor]) -> dict[str, float]:
-    """By predicate the share of decisions that changed sides."""
-    moved = {}
-    for name, x in logits.items():
-        latent = is_latent(run.inputs, run.theory.predicate[name], x)
-        changed = ((run.base[name] > 0) != (x > 0))[latent]
-        moved[name] = float(changed.float().mean()) if len(changed) else 0.0
-    return moved
-
-
-def _advice(rules: list[RuleReport], status: str, collapsed: Sequence[str], schedule: Schedule) -> list[str]:
-    way_out = "smaller weights" if schedule.push is not None else "schedule='adaptive', or smaller weights"
-    found = [f"nearly all atoms of {name} ended on one side: use {way_out}" for name in collapsed]
-    if status == "oscillating":
-        found.append("the run oscillates: raise damping, for example damping=0.5")
-    if status == "changing":
-        found.append("the run has not converged: raise iterations")
-    found += [f"the logits do not support this rule (correlation {rule.support:.2f} +- {rule.error:.2f}): {rule.rule}; "
-              "check that it fits the data" for rule in rules if rule.error < 0.2 and rule.support < 2 * rule.error]
-    found += [f"more violations after than before: {rule.rule}; check that it fits the data" for rule in rules
-              if rule.after > 1.05 * rule.before + 0.5]
-    return found
+def explain_atom(run: Run, schedule: Schedule, text: str, item: int, semantics: str) -> list[Push]:
+    """What each rule pushed an atom of one item by at the end of a run, strongest first."""
+    inputs, theory = run.inputs, run.theory
+    atom = find_atom(text, theory, inputs.sizes)
+    if item >= len(inputs.like):
+        raise LogicMPError(f"item must be below the number of items, {len(inputs.like)}, got {item}")
+    q = run.marginals(run.iterate(schedule), run.temperature)
+    rules = normalize_theory(theory, semantics, inputs.sizes).rules
+    scale = 1.0 if run.scale is None else float(run.scale[item])
+    amounts = [scale * amount for amount in push_of_each_rule(run, q, atom, item)]
+    all_q = {name: tensor[item] for name, tensor in {**q, **inputs.observed}.items()}
+    weights = [scale * (w.detach()[item if w.shape[0] > 1 else 0] if w.dim() else w.detach())
+               for w in run.call.weights]
+    pushes = [Push(str(normal.rule), amount, partial(strongest, normal, weight, atom, all_q, inputs.sizes, theory))
+              for normal, weight, amount in zip(rules, weights, amounts, strict=True)]
+    return sorted(pushes, key=lambda push: -abs(push.amount))

@@ -17,7 +17,7 @@ import numpy as np
 from torch import Tensor
 
 from ..parse.theory import Theory
-from ..plan.eliminate import Form, Made, Operand, ReadAll, RowPlan
+from ..plan.forms import Form, Made, Operand, ReadAll, RowPlan
 
 Arrays = dict[Operand, np.ndarray]
 NONE = np.ones(0)

@@ -21,7 +21,8 @@ from ..facts.supports import Support, flat_theory
 from ..normalize.build import normalize_theory
 from ..parse.theory import Theory
 from ..plan.build import MAX_ELEMENTS, build_plan
-from ..plan.eliminate import MAX_ROWS, Form, Grouped, Made, Operand, ReadAll, Root, RowPlan, WeightsOf, build_rows
+from ..plan.eliminate import MAX_ROWS, build_rows
+from ..plan.forms import Form, Grouped, Made, Operand, ReadAll, Root, RowPlan, WeightsOf
 from .dense import DenseExecutor
 from .fused import Fused, can_fuse, flat, is_thin
 from .recompute import Replay

@@ -125,8 +125,7 @@ class MeanField(Method):
 
         def progress(done: int, n: int) -> None:
             problem.progress("grounding", done, n)
-            if limits.is_over():
-                raise LogicMPError(f"the time limit of {limits.seconds} s was reached while grounding")
+            limits.check("grounding")
 
         if self.schedule is not None:
             why = "the schedule does not run until convergence"

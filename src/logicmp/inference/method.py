@@ -60,9 +60,13 @@ class Problem:
 
     def network(self, rules: Sequence[Rule] | None = None) -> Network:
         """The ground network of some rules, by default all rules of the theory and then the queried formulas."""
+        def report(done: int, n: int) -> None:
+            self.progress("grounding", done, n)
+            if done < n:
+                self.limits.check("grounding")
+
         rules = (*self.world.theory.rules, *self.formulas) if rules is None else rules
-        return build_network(self.world, rules, self.semantics, self.limits.groundings,
-                             lambda done, n: self.progress("grounding", done, n))
+        return build_network(self.world, rules, self.semantics, self.limits.groundings, report)
 
 
 @dataclass

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-from ..arguments import Count, NotNegative, checked
+from ..arguments import AtLeastOne, Count, NotNegative, checked
 from ..errors import CostError, LogicMPError, closest
 from ..facts.columns import Evidence
 from ..facts.db import load_facts, parse_facts
@@ -52,7 +52,8 @@ def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | N
           world: str = "alchemy", closed: Collection[str] = (), opened: Collection[str] = (),
           prior: Mapping[str, float] | None = None, candidates: Evidence | str | None = None, reach: Count = 0,
           seed: Count = 0, progress: Progress = silent, max_seconds: NotNegative | None = None,
-          max_groundings: Count = MAX_GROUNDINGS, limits: Limits | None = None, **options: Any) -> Marginals:
+          max_groundings: Count = MAX_GROUNDINGS, max_memory: AtLeastOne | None = None, limits: Limits | None = None,
+          **options: Any) -> Marginals:
     """Answer queries: the probability of every atom and formula they match.
 
     >>> found = infer("2 Smokes(x) => Cancer(x)", "Smokes(Anna)", "Cancer")
@@ -78,16 +79,19 @@ def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | N
         seed: for methods that draw random numbers.
         progress: called with a task, how much of it is done, and how much there is to do.
         max_seconds: time limit for the whole call; methods return their best answers so far, with status "time", or
-            raise a CostError if they have not made a step.
+            raise an error if they have not made a step.
         max_groundings: how many groundings the evidence may leave open, for methods that need a ground network; mean
             field needs it for its correction only.
-        limits: both limits as one value whose clock already runs, instead of the two above.
+        max_memory: bytes that the call may use, by default most of what the machine has; what would need more is
+            rejected before it is made.
+        limits: all limits as one value whose clock already runs, instead of the three above.
         options: of the method, which are the fields of its class.
     """
     if limits is None:
-        limits = Limits(max_seconds, max_groundings)
-    elif (max_seconds, max_groundings) != (None, MAX_GROUNDINGS):
-        raise LogicMPError("max_seconds and max_groundings are part of limits", "pass either these two or limits")
+        limits = Limits(max_seconds, max_groundings, max_memory)
+    elif (max_seconds, max_groundings, max_memory) != (None, MAX_GROUNDINGS, None):
+        raise LogicMPError("max_seconds, max_groundings and max_memory are part of limits",
+                           "pass either these or limits")
     if options and not isinstance(method, str):
         raise LogicMPError(f"option {next(iter(options))!r} is given, but `method` is an object with its options set",
                            f"set it there: {type(method).__name__}({next(iter(options))}=...)")

@@ -1,13 +1,10 @@
-"""Cubes over sparse predicates to lists of rows: variables are summed out one by one, each over the rows that exist.
+"""Cubes over sparse predicates to forms: variables are summed out one by one, each over the rows that exist.
 
 Room: facts, normalize, ground -> **plan** -> execute.  Paper: Section 3.2, with lists in place of tensors.
 
-    C(a,b) C(b,c) !C(a,c)      C(a,b) C(b,c)  - C(a,b) C(b,c) C(a,c)
-      %0(b) = sum of C(a,b)    %1(b) = sum of C(b,c)    + %0(b) %1(b)          one row for each b
-      - C C C                                                                  one row for each triangle
+    C(a,b) C(b,c) !C(a,c)  ->  C(a,b) C(b,c)  - C(a,b) C(b,c) C(a,c)  ->  forms (`forms.py`)
 
-A form is a sum over rows of a product of values, each read at a column of places. Messages and counts are derivatives
-of forms (`execute/rows.py`).
+The order of elimination comes from row counts (`buckets.py`).
 """
 
 from __future__ import annotations
@@ -15,14 +12,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..errors import CostError, Span
 from ..facts.supports import Support
-from ..ground.patterns import Pattern, box, estimate_rows, join_patterns, project, select
+from ..ground.patterns import Pattern, box, join_patterns, project, select
 from ..normalize.cubes import (
     Cube,
     Differ,
@@ -38,7 +35,9 @@ from ..normalize.cubes import (
 )
 from ..normalize.cubes import Term as CubeTerm
 from ..normalize.meet import split_difference
+from .buckets import Factor, bucket_key, next_bucket
 from .build import hosts
+from .forms import Form, Grouped, Made, Operand, ReadAll, Root, RowPlan, Value, WeightsOf
 from .steps import quantity
 
 # complements of sparse literals are expanded: 2^m terms for m of them
@@ -47,121 +46,6 @@ MAX_COMPLEMENTS = 6
 MAX_ROWS = 2**28
 # rows of a list of all bindings of variables that no sparse literal binds
 MAX_BOX = 2**22
-
-
-@dataclass(frozen=True)
-class ReadAll:
-    """The marginals of a predicate, flat: of a sparse one, the values of its rows; of labels, the sum of a set."""
-
-    predicate: str
-    labels: frozenset[int] | None = None
-
-
-@dataclass(frozen=True)
-class WeightsOf:
-    """The weights of a rule with one weight per constant, flat."""
-
-    rule: int
-
-
-@dataclass(frozen=True)
-class Operand:
-    """A value of a form, or one minus it."""
-
-    value: int
-    negated: bool = False
-
-
-@dataclass(frozen=True, eq=False)
-class Form:
-    """A sum over rows of a product of operands, each read at its column."""
-
-    operands: tuple[Operand, ...]
-    # int32, the place that each row reads; one for each operand
-    columns: tuple[np.ndarray, ...]
-    n_rows: int
-    # what each row is multiplied by; None for 1
-    factors: np.ndarray | None
-    # forms with equal keys have equal columns and factors
-    key: Hashable
-
-
-@dataclass(frozen=True, eq=False)
-class Made:
-    """A form that is summed by a column: one number for each place."""
-
-    form: Form
-    output: np.ndarray
-    n_places: int
-
-
-@dataclass(frozen=True, eq=False)
-class Grouped:
-    """For each place, the product of 1 + (sum of values) over its rows; 1 where a place has no rows."""
-
-    # values over the same rows, with their coefficients
-    parts: tuple[tuple[int, float], ...]
-    # the place of each row, in order
-    output: np.ndarray
-    n_places: int
-    # subtract 1, so that places without rows are 0
-    minus_one: bool
-
-
-Value = ReadAll | WeightsOf | Made | Grouped
-
-
-@dataclass(frozen=True, eq=False)
-class Root:
-    """A form that is a term of a rule's violation count."""
-
-    form: Form
-    coefficient: float
-    rule: int
-
-
-@dataclass(frozen=True, eq=False)
-class RowPlan:
-    """Forms whose sum is the violation count of each rule, without the terms that have no sparse literal.
-
-    Attributes:
-        values: the values that forms read, each after those it is made of.
-        live: which values depend on an unobserved predicate.
-        roots: the terms of all counts.
-        constants: by rule, the part of its count that is a number.
-        dense: the terms without sparse literals, by rule.
-    """
-
-    values: tuple[Value, ...]
-    live: tuple[bool, ...]
-    roots: tuple[Root, ...]
-    constants: tuple[float, ...]
-    dense: NormalForm
-
-    @property
-    def n_rows(self) -> int:
-        """The rows of all lists, each counted once."""
-        forms = {f.key: f.n_rows for f in (*(v.form for v in self.values if isinstance(v, Made)),
-                                            *(root.form for root in self.roots))}
-        return sum(forms.values())
-
-    def __str__(self) -> str:
-        lines = []
-        for k, value in enumerate(self.values):
-            if isinstance(value, Made):
-                lines.append(f"%{k} = sum of {_shown(value.form)} by {quantity(value.n_places)} places")
-            elif isinstance(value, Grouped):
-                lines.append(f"%{k} = product of {quantity(len(value.output))} rows by {quantity(value.n_places)} "
-                             "places")
-            else:
-                lines.append(f"%{k} = {value}")
-        lines += [f"rule {root.rule + 1}: {root.coefficient:+g} {_shown(root.form)}" for root in self.roots]
-        return "\n".join([*lines, f"{quantity(self.n_rows)} rows"]) + "\n"
-
-
-def _shown(form: Form) -> str:
-    operands = " ".join(f"{'!' * o.negated}%{o.value}" for o in form.operands)
-    return f"{operands or '1'} over {quantity(form.n_rows)} rows"
 
 
 def build_rows(form: NormalForm, sizes: Mapping[str, int], supports: Mapping[str, Support],
@@ -176,23 +60,6 @@ def build_rows(form: NormalForm, sizes: Mapping[str, int], supports: Mapping[str
         max_rows: reject a rule that needs a list with more rows.
     """
     return _Builder(form, sizes, supports, observed, max_rows).plan()
-
-
-@dataclass(frozen=True, eq=False)
-class _Factor:
-    """A factor of a cube: where it is not zero, and the value that it reads there."""
-
-    names: tuple[str, ...]
-    # factors with equal keys have equal rows, up to the names of their variables; they can read different labels
-    key: Hashable
-    # None: it is read everywhere, at the place that its terms and shape give
-    pattern: Pattern | None = None
-    terms: tuple[CubeTerm, ...] = ()
-    shape: tuple[int, ...] = ()
-    # what it reads: nothing (it is 1), a value, or numbers
-    operand: Operand | None = None
-    numbers: np.ndarray | None = None
-    conditions: tuple[Differ, ...] = ()
 
 
 class _Builder:
@@ -211,7 +78,7 @@ class _Builder:
         self._known: dict[Hashable, int] = {}
         self._patterns: dict[Hashable, Pattern] = {}
         self._forms: dict[Hashable, tuple[tuple[np.ndarray, ...], int, np.ndarray | None]] = {}
-        self._made: dict[Hashable, _Factor] = {}
+        self._made: dict[Hashable, Factor] = {}
 
     def plan(self) -> RowPlan:
         roots: list[Root] = []
@@ -308,10 +175,10 @@ class _Builder:
     def _windows(self, cube: Cube) -> dict[str, tuple[int, int]]:
         return {v.name: (-v.low, self.sizes[v.type] - v.high) for v in cube.variables}
 
-    def _factors(self, cube: Cube, windows: Mapping[str, tuple[int, int]]) -> list[_Factor] | None:
+    def _factors(self, cube: Cube, windows: Mapping[str, tuple[int, int]]) -> list[Factor] | None:
         """The factors of a cube; None if one of them is zero everywhere."""
         conditions = [f for f in cube.factors if isinstance(f, (Same, Differ))]
-        found: list[_Factor] = []
+        found: list[Factor] = []
         placed: set[Same | Differ] = set()
         literals = [f for f in cube.factors if isinstance(f, Literal)]
         for f in sorted(literals, key=lambda f: f.predicate not in self.supports):
@@ -327,7 +194,7 @@ class _Builder:
         return None if any(f.pattern is not None and not f.pattern.n for f in found) else found
 
     def _literal(self, literal: Literal, conditions: Sequence[Same | Differ],
-                 windows: Mapping[str, tuple[int, int]]) -> _Factor:
+                 windows: Mapping[str, tuple[int, int]]) -> Factor:
         names = tuple(dict.fromkeys(t.name for t in literal.args if isinstance(t, Var)))
         # the same literal with variables by number
         number = {n: str(k) for k, n in enumerate(names)}
@@ -351,14 +218,14 @@ class _Builder:
                                for t in (c.left, c.right))) for c in conditions]
             self._patterns[key] = select(self.supports[literal.predicate], args,
                                          {number[n]: windows[n] for n in names}, bound)
-        return _Factor(names, key, self._patterns[key].renamed(names), operand=operand)
+        return Factor(names, key, self._patterns[key].renamed(names), operand=operand)
 
     def _dense(self, terms: tuple[CubeTerm, ...], shape: tuple[int, ...], operand: Operand | None, key: Hashable,
-               conditions: tuple[Differ, ...], numbers: np.ndarray | None = None) -> _Factor:
+               conditions: tuple[Differ, ...], numbers: np.ndarray | None = None) -> Factor:
         names = tuple(dict.fromkeys(t.name for t in terms if isinstance(t, Var)))
-        return _Factor(names, ("dense", key), None, terms, shape, operand, numbers, conditions)
+        return Factor(names, ("dense", key), None, terms, shape, operand, numbers, conditions)
 
-    def _cover(self, factors: list[_Factor], windows: Mapping[str, tuple[int, int]]) -> list[_Factor]:
+    def _cover(self, factors: list[Factor], windows: Mapping[str, tuple[int, int]]) -> list[Factor]:
         """Add all bindings of the variables that no pattern binds."""
         bound = {n for f in factors if f.pattern is not None for n in f.names}
         found = list(factors)
@@ -376,7 +243,7 @@ class _Builder:
             if key not in self._patterns:
                 sizes = tuple(high for _, high in spans)
                 self._patterns[key] = box(tuple(map(str, range(len(spans)))), spans, sizes)
-            found.append(_Factor(f.names, key, self._patterns[key].renamed(f.names)))
+            found.append(Factor(f.names, key, self._patterns[key].renamed(f.names)))
             bound |= set(f.names)
         return found
 
@@ -389,89 +256,27 @@ class _Builder:
 
     # elimination
 
-    def _eliminate(self, factors: list[_Factor], keep: tuple[str, ...], windows: Mapping[str, tuple[int, int]]
+    def _eliminate(self, factors: list[Factor], keep: tuple[str, ...], windows: Mapping[str, tuple[int, int]]
                    ) -> tuple[Form, dict[str, np.ndarray]]:
         """Sum out all variables that are not kept; return the last form, and the columns of the kept ones."""
         while True:
             factors = self._cover(factors, windows)
-            bucket, rest = self._next_bucket(factors, keep)
+            bucket, rest = next_bucket(factors, keep)
             if not rest:
                 return self._form(bucket, keep)
             needed = {n for f in rest for n in f.names} | set(keep)
             names = tuple(dict.fromkeys(n for f in bucket for n in f.names if n in needed))
             factors = [*rest, self._sum(bucket, names)]
 
-    def _next_bucket(self, factors: list[_Factor], keep: tuple[str, ...]) -> tuple[list[_Factor], list[_Factor]]:
-        """The factors to multiply next, so that a variable can be summed out, and the others."""
-        names = list(dict.fromkeys(n for f in factors for n in f.names if n not in keep))
-        patterns = [f for f in factors if f.pattern is not None and f.names]
-        scalars = [f for f in factors if not f.names]
-        if not names:
-            return factors, []
-        # a variable of one literal only is summed out of it alone, as a value that all rules share
-        for f in patterns:
-            alone = {n for n in f.names if n in names and not any(n in g.names for g in factors if g is not f)}
-            if alone and len(patterns) > 1 and alone != set(f.names):
-                return [f], [g for g in factors if g is not f]
-        best: tuple[float, list[_Factor], list[_Factor]] | None = None
-        for name in names:
-            bucket, bound = self._bucket(name, factors)
-            rest = [f for f in factors if f not in bucket]
-            cost = self._cost(bucket)
-            if [f for f in rest if f.names]:
-                # an intermediate pays if its rows and those of the rest are fewer than the rows of all together
-                output = len({n for f in rest for n in f.names} & bound) > 1
-                cost += self._cost(rest) + (cost if output else 0)
-            if best is None or cost < best[0]:
-                best = cost, bucket, rest
-        assert best is not None
-        whole = [f for f in factors if f.names]
-        if best[2] and self._is_connected(whole) and self._cost(whole) <= best[0]:
-            return whole, scalars
-        return best[1], best[2]
-
-    def _bucket(self, name: str, factors: list[_Factor]) -> tuple[list[_Factor], set[str]]:
-        """All factors with a variable, those that their variables close, and a pattern for each of their variables."""
-        bound = {n for f in factors if name in f.names for n in f.names}
-        while True:
-            bucket = [f for f in factors if f.names and set(f.names) <= bound]
-            open_names = bound - {n for f in bucket if f.pattern is not None for n in f.names}
-            if not open_names:
-                return bucket, bound
-            binding = [f.pattern for f in factors if f.pattern is not None and not open_names.isdisjoint(f.names)]
-            bound |= set(min(binding, key=lambda p: p.n).names)
-
-    def _cost(self, factors: Sequence[_Factor]) -> float:
-        patterns = [f.pattern for f in factors if f.pattern is not None and f.names]
-        return estimate_rows(patterns) if patterns else 0.0
-
-    def _is_connected(self, factors: list[_Factor]) -> bool:
-        bound: set[str] = set(factors[0].names)
-        left = factors[1:]
-        while left:
-            near = [f for f in left if bound & set(f.names)]
-            if not near:
-                return False
-            bound |= {n for f in near for n in f.names}
-            left = [f for f in left if f not in near]
-        return True
-
-    def _bucket_key(self, bucket: Sequence[_Factor], names: tuple[str, ...]) -> Hashable:
-        number: dict[str, int] = {}
-        for f in bucket:
-            for n in f.names:
-                number.setdefault(n, len(number))
-        return (tuple((f.key, tuple(number[n] for n in f.names)) for f in bucket), tuple(number[n] for n in names))
-
     def _guard(self, rows: int) -> None:
         if rows > self.max_rows:
             raise CostError(f"this rule needs a list of more than {quantity(self.max_rows)} rows", self._span(),
                             "give fewer candidates for its predicates, or raise max_rows")
 
-    def _form(self, bucket: list[_Factor], keep: tuple[str, ...]) -> tuple[Form, dict[str, np.ndarray]]:
+    def _form(self, bucket: list[Factor], keep: tuple[str, ...]) -> tuple[Form, dict[str, np.ndarray]]:
         """The form of a product of factors, over the bindings of all their variables."""
         bucket = sorted(bucket, key=lambda f: str(f.key))
-        key = self._bucket_key(bucket, keep)
+        key = bucket_key(bucket, keep)
         read = [f for f in bucket if f.operand is not None]
         operands = tuple(f.operand for f in read if f.operand is not None)
         if key not in self._forms or keep:
@@ -503,7 +308,7 @@ class _Builder:
             self._forms[key] = found
         return Form(operands, *self._forms[key], key), {}
 
-    def _places(self, f: _Factor, variables: Mapping[str, np.ndarray], n: int) -> np.ndarray:
+    def _places(self, f: Factor, variables: Mapping[str, np.ndarray], n: int) -> np.ndarray:
         """Where each row reads a dense factor, or a factor without variables."""
         if f.pattern is not None:
             place = 0 if f.pattern.places is None else int(f.pattern.places[0])
@@ -516,10 +321,10 @@ class _Builder:
             column = np.zeros(n, dtype=np.int32)
         return np.array(np.broadcast_to(column, (n,)), dtype=np.int32 if math.prod(f.shape) < 2**31 else np.int64)
 
-    def _sum(self, bucket: list[_Factor], names: tuple[str, ...]) -> _Factor:
+    def _sum(self, bucket: list[Factor], names: tuple[str, ...]) -> Factor:
         """A product of factors as one factor over the variables that are still needed."""
         bucket = sorted(bucket, key=lambda f: str(f.key))
-        key: Hashable = ("sum", self._bucket_key(bucket, names), tuple(f.operand for f in bucket))
+        key: Hashable = ("sum", bucket_key(bucket, names), tuple(f.operand for f in bucket))
         if key not in self._made:
             self._made[key] = self._make_sum(bucket, names, key)
         made = self._made[key]
@@ -527,7 +332,7 @@ class _Builder:
             return replace(made, names=names, pattern=made.pattern.renamed(names))
         return replace(made, names=names, terms=tuple(map(Var, names)))
 
-    def _make_sum(self, bucket: list[_Factor], names: tuple[str, ...], key: Hashable) -> _Factor:
+    def _make_sum(self, bucket: list[Factor], names: tuple[str, ...], key: Hashable) -> Factor:
         form, columns = self._form(bucket, names)
         size = {n: s for f in bucket if f.pattern is not None for n, s in zip(f.names, f.pattern.sizes, strict=False)}
         pattern = None
@@ -543,14 +348,14 @@ class _Builder:
         if not form.operands:
             # nothing but numbers: counted now
             counted = np.bincount(output, weights=form.factors, minlength=n_places).astype(np.float64)
-            return _Factor(names, key, pattern, tuple(map(Var, names)), shape, None, counted)
+            return Factor(names, key, pattern, tuple(map(Var, names)), shape, None, counted)
         live = any(self.live[o.value] for o in form.operands)
         value = self._value(Made(form, output, n_places), key, live)
-        return _Factor(names, key, pattern, tuple(map(Var, names)), shape, Operand(value))
+        return Factor(names, key, pattern, tuple(map(Var, names)), shape, Operand(value))
 
     # quantifiers
 
-    def _product(self, product: Product, windows: Mapping[str, tuple[int, int]]) -> _Factor:
+    def _product(self, product: Product, windows: Mapping[str, tuple[int, int]]) -> Factor:
         """A quantifier: a product over rows, 1 for every value of its variable that has no row."""
         over = product.over
         inner = {**windows, over.name: (-over.low, self.sizes[over.type] - over.high)}
@@ -605,7 +410,7 @@ class _Builder:
             n_places = self._size_of(outer[0], windows, sizes) if outer else 1
         value = self._value(Grouped(tuple(parts_made), output, n_places, minus_one), key, live)
         shape = (n_places,) * (groups is None and bool(outer))
-        return _Factor(outer, key, groups, tuple(map(Var, outer)), shape, Operand(value))
+        return Factor(outer, key, groups, tuple(map(Var, outer)), shape, Operand(value))
 
     def _size_of(self, name: str, windows: Mapping[str, tuple[int, int]], sizes: Mapping[str, int]) -> int:
         return max(sizes.get(name, 0), windows[name][1])

@@ -1,4 +1,4 @@
-"""A plot of a mean-field run: its lower bound of log Z, and the expected violations of each rule."""
+"""Plots: a mean-field run (its lower bound of log Z, the violations of each rule), and methods beside each other."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from ..files import write_whole
 from ..limits import need
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from ..inference.method import TraceLine
+    from .compare import Row
 
 # with more rules, those with fewer violations share one line
 MAX_LINES = 8
@@ -48,6 +51,35 @@ def draw_trace(path: Path, iterations: Sequence[TraceLine], rules: Sequence[str]
     below.grid(alpha=0.3)
     if order:
         below.legend(fontsize=8)
+    _save(figure, path)
+
+
+def draw_comparison(path: Path, rows: Sequence[Row]) -> None:
+    """Write a plot with two panels: the answers of each method against those of the first, and seconds and memory."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 5), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    first = rows[0].answers or {}
+    left.plot([0, 1], [0, 1], color="gray", linewidth=0.8)
+    for row in rows[1:]:
+        both = [atom for atom in row.answers or {} if atom in first]
+        if row.answers is not None and both:
+            left.plot([first[atom] for atom in both], [row.answers[atom] for atom in both], ".", alpha=0.6,
+                      label=row.method)
+    left.set_xlabel(f"probability by {rows[0].method}")
+    left.set_ylabel("probability by the others")
+    left.set_aspect("equal")
+    if any(row.answers for row in rows[1:]):
+        left.legend(fontsize=8)
+    right.barh([row.method for row in rows], [row.seconds for row in rows],
+               color=["tab:blue" if row.answers is not None else "lightgray" for row in rows])
+    right.invert_yaxis()
+    right.set_xlabel("seconds, start and reading included (gray: no answers)")
+    _save(figure, path)
+
+
+def _save(figure: Figure, path: Path) -> None:
     data = io.BytesIO()
     figure.savefig(data, format=path.suffix[1:].lower(), dpi=150)
     write_whole(path, data.getvalue(), "the plot")

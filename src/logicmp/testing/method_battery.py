@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from .. import oracle
-from ..errors import CostError, LogicMPError
+from ..errors import LogicMPError
 from ..execute.inputs import world_from_tensors
 from ..inference.answers import Marginals, as_probability
 from ..inference.method import Problem, Status
@@ -114,11 +114,9 @@ class MethodBattery:
         assert self.infer(SMOKERS, FACTS, "Smokes, Cancer").status is self.status
 
     def test_a_run_without_time_is_rejected(self) -> None:
-        with pytest.raises(CostError) as caught:
+        # while grounding, or before the first step
+        with pytest.raises(LogicMPError, match=r"the time limit of 0 s.*(\n.*)?max_seconds"):
             self.infer(SMOKERS, FACTS, "Smokes, Cancer", max_seconds=0)
-        assert str(caught.value) == (
-            f"method {self.method!r} stopped before its first step, so the rules had no effect\nhint: raise the time "
-            "limit of 0 s (max_seconds), or use a faster method")
 
     def test_a_theory_that_is_all_evidence_is_answered(self) -> None:
         got = self.infer("p = {A}\nS(p)\n1 S(x)", "S(A)", "S, !S(x)")
@@ -164,12 +162,11 @@ class SamplingBattery(MethodBattery):
         assert notes[1].startswith("R-hat at most 1.0")
         assert "effective samples at least" in notes[1]
 
-    def test_a_run_without_time_is_rejected(self) -> None:
-        # every chain makes a step before it looks at the clock
-        got = self.infer(SMOKERS, FACTS, "Smokes", max_seconds=0)
+    def test_every_chain_makes_a_step_before_it_looks_at_the_clock(self) -> None:
+        got = self.infer("p = {A, B}\nS(p)\n1 S(x)", "", "S", max_seconds=0)
         assert got.notes[0] == f"{self.method} was stopped after 0 s"
         assert got.status is Status.TIME
-        assert 0 < got["Smokes(Bob)"] < 1
+        assert 0 <= got["S(A)"] <= 1
 
     def test_an_error_that_is_not_reached_is_told(self) -> None:
         # 500 fill twenty batches, 600 twelve of twice the size
