@@ -34,9 +34,9 @@ from .rules import Listed, RuleSettings, build_rules, infer_atoms, learn_rules
 METHODS = ("rules", "complex", "complex+rules")
 # methods that ignore the seed
 DETERMINISTIC = ("rules",)
-STRENGTHS = (0.05, 0.1, 0.2, 0.3, 0.5)
+STRENGTHS = (0.1, 0.2, 0.3, 0.5, 0.8)
 # logarithms of the floor
-FLOORS = (-2.0, -3.0, -4.0, -5.0, -6.0)
+FLOORS = (0.0, -1.0, -2.0, -3.0, -5.0)
 # below every log-odds that rules give
 UNREACHED = -1e4
 

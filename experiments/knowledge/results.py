@@ -20,7 +20,7 @@ def as_table(results: Sequence[Result]) -> str:
     for method, title in ORDER.items():
         own = [r for r in results if r.method == method]
         if own:
-            rows.append([title, *(mean((r.get(name) for r in own), 3) for name in SHOWN), str(len(own)),
+            rows.append([title, *(mean((r.get(name) for r in own), 4) for name in SHOWN), str(len(own)),
                          mean((r.seconds for r in own), 0)])
     parts = [table(["test triples, both sides", *SHOWN.values(), "seeds", "s"], rows)]
     gains = [r for r in results if r.method == "complex+rules"]

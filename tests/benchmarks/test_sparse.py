@@ -7,9 +7,10 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 
 from benchmarks import sparse
-from benchmarks.sparse import CASES, METHODS, knowledge_graph, main
+from benchmarks.sparse import CASES, METHODS, _knowledge_graph, knowledge_graph, main
 
 
 def test_every_case_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,7 +38,7 @@ def test_rules_with_many_premises_are_left_out(tmp_path: Path) -> None:
     assert (found["rules"], found["atoms"]) == (2, 80 + 120)
     assert found["iteration, s of the CPU"] > 0
     assert found["memory, GiB"] < 2
-    few = knowledge_graph(tmp_path / "rules.mln", tmp_path / "train.db", max_premises=130, dense_atoms=100)
+    few = _knowledge_graph(tmp_path / "rules.mln", tmp_path / "train.db", 130, 100, torch.get_num_threads())
     assert (few["rules"], few["rules left out"]) == (1, 1)
 
 

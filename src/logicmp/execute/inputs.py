@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -49,6 +49,22 @@ class Inputs:
     masks: dict[str, Tensor]
     sizes: dict[str, int]
     batch: tuple[int, ...]
+    # by predicate, the places of observed atoms and their values, if they are few; made when first used
+    _few: dict[str, tuple[Tensor, Tensor] | None] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def with_evidence(self, name: str, q: Tensor) -> Tensor:
+        """Marginals with the values of observed atoms; without gradients, few of them are written into `q`."""
+        evidence = self.evidence[name]
+        if torch.is_grad_enabled() or is_tracing() or evidence.shape != q.shape or not q.is_contiguous():
+            return torch.where(evidence.isnan(), q, evidence)
+        if name not in self._few:
+            known = evidence.isnan().logical_not_().reshape(-1).nonzero()[:, 0]
+            self._few[name] = (known, evidence.reshape(-1)[known]) if 8 * len(known) < q.numel() else None
+        few = self._few[name]
+        if few is None:
+            return torch.where(evidence.isnan(), q, evidence)
+        q.view(-1)[few[0]] = few[1]
+        return q
 
     @property
     def like(self) -> Tensor:

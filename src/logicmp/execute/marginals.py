@@ -48,7 +48,7 @@ def marginals(inputs: Inputs, predicate: Predicate, logits: Tensor) -> Tensor:
     else:
         q = torch.sigmoid(logits)
         if evidence is not None:
-            q = torch.where(evidence.isnan(), q, evidence)
+            q = inputs.with_evidence(predicate.name, q)
     if exists is None:
         return q
     return q * exists

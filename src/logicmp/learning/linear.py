@@ -63,7 +63,7 @@ class LinearOdds:
     def loss(self, weights: Sequence[Tensor]) -> Tensor:
         """Minus the sum over atoms of the log-probability of what is true."""
         vector = torch.stack([w.reshape(()) for w in weights])
-        odds = self.matrix.product(0, vector)
+        odds = self.matrix.product(0, vector.unsqueeze(1))[:, 0]
         return (self.n_atoms * (torch.nn.functional.softplus(odds) - self.truth * odds)).sum()
 
 
