@@ -174,7 +174,7 @@ class LogicMP(nn.Module):
             return make_sparse_run(self.theory, unary, self._with_facts(evidence), mask, self.options.sizes, weights,
                                    self.options.semantics, self.options.reduce, self._sparse)
         given = self._with_facts(evidence)
-        if may_list and given is not None and not is_tracing():
+        if may_list and isinstance(given, Mapping) and not is_tracing():
             self._listed = self._listed or Listed()
             run = self._listed.run(self.executor, self.theory, unary, given, mask, self.options.sizes, weights,
                                    self.options.semantics, self.options.reduce)

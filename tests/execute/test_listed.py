@@ -172,6 +172,8 @@ def test_errors_are_those_of_dense_tensors() -> None:
     layer = layer_of("hierarchy")
     with pytest.raises(LogicMPError, match="the tensor of L has shape"):
         layer(torch.zeros(N + 1, dtype=torch.float64), {"parent": links()})
+    with pytest.raises(LogicMPError, match="unary"):
+        layer([0.0] * N, {"parent": links()})  # type: ignore[call-overload]
     soft = links().double() * 0.5
     with pytest.raises(LogicMPError, match="has values other than 0, 1 and NaN"):
         layer(torch.zeros(N, dtype=torch.float64), {"parent": soft})

@@ -51,7 +51,8 @@ class Listed:
             dense: the dense plan for given sizes and observed predicates.
             theory, unary, evidence, mask, known, weights, semantics, reduce: as for `make_sparse_run`.
         """
-        listed = self.find(theory, unary, evidence)
+        tensors = list(unary.values()) if isinstance(unary, Mapping) else [unary]
+        listed = self.find(theory, unary, evidence) if all(isinstance(x, Tensor) for x in tensors) else None
         if listed is None:
             return None
         try:
