@@ -656,3 +656,24 @@ def test_without_gradients_the_layer_gives_the_same(model: Model) -> None:
         assume(False)
     with torch.no_grad():
         all_close(layer(batch, model.evidence), want)
+
+
+@pytest.mark.parametrize("rules", [
+    "A(t)\nB(t)\n1 (A(i) ^ A(i+1)) v (B(i+2) ^ A(i))",
+    "A(t)\nB(t)\n1 (A(i) ^ A(i+1)) v (B(i-1) ^ A(i))",
+    "label = {X, Y, Z}\nA(t, label!)\nB(t)\n" + "".join(
+        f"{k} (A(i, {a}) ^ A(i+1, {b})) v (B(i+2) ^ A(i, {a}))\n" for k, (a, b) in enumerate(
+            [("X", "Y"), ("Y", "Z"), ("Z", "X"), ("X", "X"), ("Y", "Y")], 1))])
+def test_padding_counts_nowhere_if_terms_of_a_rule_read_different_neighbours(rules: str) -> None:
+    layer = LogicMP(rules, schedule="paper", iterations=2, dtype=torch.float64)
+    rng, n_labels = torch.Generator().manual_seed(0), (3,) * ("label" in rules)
+    unary = {"A": torch.randn(3, 7, *n_labels, dtype=torch.float64, generator=rng),
+             "B": torch.randn(3, 7, dtype=torch.float64, generator=rng)}
+    lengths = [7, 4, 2]
+    mask = {"t": torch.arange(7) < torch.tensor(lengths)[:, None]}
+    together, counts = layer(unary, mask=mask), layer.violations(unary, mask=mask)
+    for k, n in enumerate(lengths):
+        own = {name: x[k, :n] for name, x in unary.items()}
+        alone = layer(own)
+        assert all(torch.allclose(together[name][k, :n], alone[name], rtol=1e-9) for name in alone)
+        assert torch.allclose(counts[k], layer.violations(own), rtol=1e-9)

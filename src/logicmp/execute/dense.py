@@ -18,7 +18,7 @@ from torch import Tensor
 from ..parse.theory import Theory
 from ..plan.steps import Combine, Compare, Contract, Multiply, Others, Plan, Read, Step, Weigh, inputs
 from .labels import find_label_sets
-from .operations import Apart, compare, compile_contract, count, is_whole, present, scaled, span, spread, view
+from .operations import Apart, compare, compile_contract, count, is_whole, present, scaled, span, spread, view, within
 from .receive import Receiver
 from .recompute import Replay
 from .state import Call, Values
@@ -156,6 +156,8 @@ class DenseExecutor:
                 x = view(x, read.args, read.axes, call)
             if read.negated:
                 x = (self._one(read, call) if call.masks else 1.0) - x
+            if call.masks:
+                x = within(x, read.axes, call)
             return x if apart is None else apart(x, call)
 
         return run
