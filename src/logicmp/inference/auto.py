@@ -80,7 +80,8 @@ class Auto(MeanField):
             why = f"it would need {n_messages:,} messages (limit {self.max_messages:,})"
         else:
             # the other half of the time is for mean field; a large network gets fewer rounds, about 20 seconds
-            method = BeliefPropagation(iterations=min(1000, max(50, MAX_UPDATES // max(1, n_messages))))
+            rounds = max(50, MAX_UPDATES // max(1, n_messages))
+            method = BeliefPropagation(iterations=min(BeliefPropagation.iterations, rounds))
             found = method.solve(replace(problem, limits=problem.limits.part(0.5)),
                                  None if problem.formulas else network)
             if found.status is Status.CONVERGED:
