@@ -26,8 +26,8 @@ def as_table(results: Sequence[Result]) -> str:
     gains = [r for r in results if r.method == "complex+rules"]
     if gains:
         parts.append(table(["seed", "strength", "log floor", "gain in MRR", "standard error"], [
-            [str(r.seed), f"{r.values['strength']:g}", f"{r.values['floor']:g}", f"{r.values['gain']:+.4f}",
-             f"{r.values['gain_error']:.4f}"] for r in gains]))
+            [str(r.seed), f"{r.values['strength']:g}", f"{r.values['floor']:g}", f"{r.values['gain']:+.5f}",
+             f"{r.values['gain_error']:.5f}"] for r in gains]))
     for r in results:
         if r.method == "speed":
             parts.append(table(["inference, all premises open", "value"],

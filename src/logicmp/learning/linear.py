@@ -2,7 +2,7 @@
 
 Room: execute -> **learning**.  Paper: Eq. 2.
 
-    43.8 million atoms, 398 rules        1.2 million distinct rows of counts, each with its number of atoms
+    K(A, B) and K(C, D), both false, each with two groundings of one rule        one row, which counts twice
 
 At marginals equal to the data, the log-odds of an atom given all others are linear in the weights. Atoms with equal
 counts and equal truth values have equal terms, so the loss is a sum over distinct rows.
