@@ -24,7 +24,7 @@ from ..moves.arrays import GroundArrays, State
 # moves between two checks of the clock at first; doubled until they take about CHUNK_SECONDS
 FIRST_CHUNK = 10_000
 CHUNK_SECONDS = 0.1
-# moves between two descents, or a tenth of the number of variables if that is larger
+# moves between two descents, or half the number of variables if that is larger
 DESCENT = 1000
 # up to this many moves are repeated to reach the best world; after more, the world is copied
 TRAIL = 4096
@@ -60,7 +60,7 @@ def max_walksat(arrays: GroundArrays, rng: np.random.Generator, max_flips: int, 
     weight = np.where(g.is_hard, np.abs(g.log_weight).sum() + 1, -g.log_weight)
     state = arrays.new_state(weight, np.sign(weight))
     merge = _Components(arrays, weight)
-    trail, stride = np.zeros((TRAIL, 2), dtype=np.int32), max(DESCENT, g.n_own // 10)
+    trail, stride = np.zeros((TRAIL, 2), dtype=np.int32), max(DESCENT, g.n_own // 2)
     done, chunk, start = 0, FIRST_CHUNK, time.monotonic()
 
     def is_over() -> bool:
