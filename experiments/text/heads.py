@@ -253,7 +253,7 @@ class DocumentHead(RuleHead):
     def labels(self, logits: Tensor, batch: Batch, answer: str = "") -> Tensor:
         layer, framed, evidence = self.given(logits, batch)
         run = layer.exact(framed, evidence)
-        found = run.best()["label"][0].to(torch.uint8).argmax(1)
+        found = run.best(layer.theory)["label"]
         if not run.is_complete:
             found = torch.where(run.is_exact("label")[0, :, 0], found, layer(framed, evidence).argmax(1))
         return found[batch.framed]
