@@ -252,6 +252,7 @@ def autograd_model(models: Models, k: int) -> nn.Sequential:
 
 
 def test_gradients_equal_those_of_autograd() -> None:
+    torch.manual_seed(0)
     models = Models((7, 5, 6, 3), 0.0, [3, 4])
     x, slope = torch.randn(2, 4, 7), torch.randn(2, 4, 3)
     logits = models(x, is_training=True)
@@ -266,6 +267,7 @@ def test_gradients_equal_those_of_autograd() -> None:
 
 
 def test_dropout_keeps_its_share_and_the_gradient_follows() -> None:
+    torch.manual_seed(0)
     models = Models((3, 400, 2), 0.7, [5])
     x = torch.randn(1, 50, 3)
     models(x, is_training=True)
@@ -281,8 +283,13 @@ def test_dropout_keeps_its_share_and_the_gradient_follows() -> None:
 
 
 def test_bfloat16_products_come_near() -> None:
+<<<<<<< HEAD
     rng = torch.Generator().manual_seed(0)
     x, slope = torch.randn(1, 16, 40, generator=rng), torch.randn(1, 16, 3, generator=rng)
+=======
+    torch.manual_seed(0)
+    x, slope = torch.randn(1, 16, 40), torch.randn(1, 16, 3)
+>>>>>>> hier
     found = []
     for dtype in (torch.float32, torch.bfloat16):
         models = Models((40, 30, 30, 3), 0.0, [0], dtype)
@@ -291,7 +298,11 @@ def test_bfloat16_products_come_near() -> None:
         assert logits.dtype == models.weights[0].dtype == torch.float32
         found.append([logits, *(w.grad for w in models.weights)])
     for one, other in zip(*found, strict=True):
+<<<<<<< HEAD
         assert 0 < float((one - other).norm() / one.norm()) < 0.1
+=======
+        assert 0 < float((one - other).norm() / one.norm()) < 0.05
+>>>>>>> hier
 
 
 def test_seeds_trained_together_equal_those_trained_alone(made_up: Path) -> None:
