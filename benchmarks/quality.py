@@ -1,13 +1,16 @@
-"""Scores of the schedules on tasks with known truth, compared with references that use no rule layer.
+"""Scores of the schedules and of method "auto" on tasks with known truth, compared with references without a layer.
 
-    python -m benchmarks quality                                    # every task but the largest, three schedules
+    python -m benchmarks quality                                    # every task but the largest, four columns
     python -m benchmarks quality --tasks clusters orders --schedules paper,adaptive --max-n 64
+    python -m benchmarks quality --tasks tree tagger --weight 2     # the same rules with weights
+    python -m benchmarks quality --tasks small --seeds 100          # inputs that are narrow because they are small
     python -m benchmarks quality --json quality.json                # skips the cells that the file already has
 
 A task generates logits from a truth and noise by seed; its rules are written as a new user writes them, without
-weights. A cell is one task under one schedule: the scores over all seeds. "Chosen here" in the docstring of a generator
-marks settings for which we had no source. They were chosen on seeds 0 to 9, so that the input, the reference and, for
-links, the schedule "paper" score about as in an earlier study; and no schedule was tuned on these seeds.
+weights. A cell is one task under one schedule, or under method "auto" with the default schedule: the scores over all
+seeds. "Chosen here" in the docstring of a generator marks settings for which we had no source. They were chosen on
+seeds 0 to 9, so that the input, the reference and, for links, the schedule "paper" score about as in an earlier study;
+and no schedule was tuned on these seeds.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ import torch
 
 from logicmp import LogicMP, LogicMPError
 from logicmp.constrain.cluster import best_clusters
-from logicmp.execute.schedule import make_schedule
+from logicmp.execute.schedule import SCHEDULES, make_schedule
 from logicmp.files import check_place, read_source, write_whole
 
 from .measure import machine
@@ -38,6 +41,8 @@ from .measure import machine
 Array = np.ndarray
 # larger tasks run with --large only
 LARGE = 200
+# the column of method "auto": exact inference where that is cheap, and the default schedule elsewhere
+AUTO = "auto"
 
 
 @dataclass(frozen=True)
@@ -289,7 +294,32 @@ TASKS = (
     Task("tagger", 50, partial(tagger, 50)),
     *(Task(f"smokers-{share}", 200, partial(smokers, 200, share)) for share in (0.5, 0.3)),
     *(Task(f"matching-{n}", n, partial(matching, n)) for n in (30, 100)),
+    # narrow because they are small: 5 seeds say little about them
+    Task("small-clusters", 3, partial(clusters, 3, 2, 1.2, 1.0)),
+    Task("small-tagger", 10, partial(tagger, 10)),
+    Task("small-graph", 20, partial(graph, 20, 0.4, degree=2)),
+    Task("small-smokers", 40, partial(smokers, 40, 0.5)),
 )
+
+
+def with_weight(rules: str, weight: float | None) -> str:
+    """Rules with one weight for all, or as they are.
+
+    >>> with_weight("Smokes(person)\\nSmokes(a) => Smokes(b)", 2)
+    'Smokes(person)\\n2 Smokes(a) => Smokes(b)'
+    """
+    return "\n".join(f"{weight:g} {line}" if weight is not None and "=>" in line else line
+                     for line in rules.splitlines())
+
+
+def make_layer(rules: str, column: str) -> LogicMP:
+    return LogicMP(rules, method=AUTO) if column == AUTO else LogicMP(rules, schedule=column)
+
+
+def describe(column: str, weight: float | None) -> str:
+    """The settings of a column, as they are stored."""
+    found = f"method={AUTO!r}, {SCHEDULES['adaptive']}" if column == AUTO else str(make_schedule(column))
+    return found if weight is None else f"weight {weight:g}, {found}"
 
 
 def run_layer(layer: LogicMP, problem: Problem) -> tuple[Array, float]:
@@ -303,11 +333,12 @@ def run_layer(layer: LogicMP, problem: Problem) -> tuple[Array, float]:
 
 
 def run_tasks(tasks: Sequence[Task], settings: Mapping[str, str], seeds: Sequence[int], stored: dict[str, Any],
-              keep: Callable[[], None], say: Callable[[str], None]) -> None:
+              keep: Callable[[], None], say: Callable[[str], None], weight: float | None = None) -> None:
     """Add the missing cells to `stored`, and call `keep` after each.
 
     Args:
         settings: of each schedule, by its name; a stored cell with other settings is computed again.
+        weight: of all rules; None for rules without weights.
     """
     for task in tasks:
         row = stored["tasks"].setdefault(task.name, {"cells": {}})
@@ -321,7 +352,7 @@ def run_tasks(tasks: Sequence[Task], settings: Mapping[str, str], seeds: Sequenc
             row["reference"] = [None if x is None else p.score(x) for p, x in zip(problems, found, strict=True)]
             keep()
         for name in missing:
-            layer = LogicMP(problems[0].rules, schedule=name)
+            layer = make_layer(with_weight(problems[0].rules, weight), name)
             # the first call plans
             run_layer(layer, problems[0])
             runs = [run_layer(layer, problem) for problem in problems]
@@ -370,8 +401,9 @@ def main(arguments: list[str] | None = None, show: Callable[[str], None] = print
     parser = argparse.ArgumentParser(prog="python -m benchmarks quality", description=__doc__.split("\n")[0])
     parser.add_argument("--tasks", nargs="+", default=[""], metavar="TASK",
                         help="tasks whose name contains one of these (default: all)")
-    parser.add_argument("--schedules", default="paper,adaptive,cold", metavar="S,S",
-                        help="names of schedules (default: paper,adaptive,cold)")
+    parser.add_argument("--schedules", default=f"paper,adaptive,cold,{AUTO}", metavar="S,S",
+                        help=f"names of schedules, and {AUTO} (default: paper,adaptive,cold,{AUTO})")
+    parser.add_argument("--weight", type=float, metavar="W", help="give all rules this weight (default: none)")
     parser.add_argument("--seeds", type=int, default=5, metavar="K", help="number of seeds (default: 5)")
     parser.add_argument("--first-seed", type=int, default=100, metavar="N", help="the first of them (default: 100)")
     parser.add_argument("--max-n", type=int, metavar="N", help="skip tasks with more entities")
@@ -379,7 +411,7 @@ def main(arguments: list[str] | None = None, show: Callable[[str], None] = print
     parser.add_argument("--threads", type=int, metavar="T", help="threads of torch (default: torch's own)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="store cells there; skip those that it has")
     chosen = parser.parse_args(arguments)
-    settings = {name: str(make_schedule(name)) for name in chosen.schedules.split(",")}
+    settings = {name: describe(name, chosen.weight) for name in chosen.schedules.split(",")}
     if chosen.threads:
         torch.set_num_threads(chosen.threads)
     if chosen.seeds < 1 or chosen.first_seed < 0:
@@ -398,6 +430,6 @@ def main(arguments: list[str] | None = None, show: Callable[[str], None] = print
         if chosen.json:
             write_whole(chosen.json, json.dumps(stored, indent=1) + "\n", "scores")
 
-    run_tasks(tasks, settings, seeds, stored, keep, lambda text: print(text, file=sys.stderr))
+    run_tasks(tasks, settings, seeds, stored, keep, lambda text: print(text, file=sys.stderr), chosen.weight)
     show(as_markdown(stored, [task.name for task in tasks], list(settings)))
     return 0

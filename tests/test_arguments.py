@@ -90,8 +90,11 @@ READERS = {"load_theory": (load_theory, {"paths": "no.mln"}), "load": (LogicMP.l
 
 
 @pytest.mark.parametrize("name", [*calls(), *READERS])
-def test_odd_values_end_in_an_error_that_helps_or_in_a_result(name: str) -> None:
+def test_odd_values_end_in_an_error_that_helps_or_in_a_result(name: str, tmp_path: Path,
+                                                              monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pysdd")
+    # a checkpoint named by an odd value is written here
+    monkeypatch.chdir(tmp_path)
     function, right = {**calls(), **READERS}[name]
     if name not in READERS:
         function(**right)

@@ -83,8 +83,8 @@ def test_a_rule_from_text_to_gradient() -> None:
     found = walk(LAYER, "layer.py")
     assert found.files == [
         "layer.py", "parse/load.py", "parse/tokens.py", "parse/reader.py", "parse/resolve.py", "execute/plans.py",
-        "execute/mean_field.py", "execute/inputs.py", "execute/dense.py", "normalize/build.py", "normalize/expand.py",
-        "normalize/meet.py", "plan/build.py", "plan/values.py", "plan/adjoint.py", "execute/receive.py",
+        "execute/mean_field.py", "execute/inputs.py", "normalize/build.py", "normalize/expand.py", "normalize/meet.py",
+        "plan/build.py", "plan/values.py", "plan/adjoint.py", "execute/dense.py", "execute/receive.py",
         "execute/operations.py", "execute/marginals.py"]
     assert len(found.files) <= 18
     # once for the question whether tensors are sparse
@@ -96,8 +96,8 @@ def test_a_rule_from_text_to_gradient() -> None:
 def test_a_query_from_files_to_answers() -> None:
     found = walk(COMMAND, "cli/infer.py")
     assert found.files == [
-        "cli/infer.py", "parse/load.py", "parse/tokens.py", "parse/reader.py", "parse/resolve.py", "facts/db.py",
-        "parse/query.py", "inference/run.py", "facts/world.py", "ground/exclusive.py", "inference/auto.py",
+        "cli/infer.py", "parse/query.py", "parse/load.py", "parse/tokens.py", "parse/reader.py", "parse/resolve.py",
+        "facts/db.py", "inference/run.py", "facts/world.py", "ground/exclusive.py", "inference/auto.py",
         "inference/exact/method.py", "ground/build.py", "normalize/build.py", "normalize/expand.py", "ground/join.py",
         "inference/exact/structures.py", "inference/answers.py", "show/answers.py"]
     assert len(found.files) <= 19

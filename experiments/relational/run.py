@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from logicmp import CostError
+from logicmp.errors import LimitError
 from logicmp.show.progress import shown_progress
 
 from ..checkpoint import Checkpoint
@@ -44,6 +45,9 @@ class Runner:
                     status = "> cap"
             except GivenUp as pace:
                 status, values["expected"] = "> cap", round(pace.seconds)
+            except LimitError as error:
+                status = "> cap"
+                print(f"{plan.title}: {error.message}", file=sys.stderr)
             except CostError as error:
                 status = "too large"
                 print(f"{plan.title}: {error.message}", file=sys.stderr)

@@ -39,7 +39,6 @@ from .methods import (
     store_settings,
 )
 from .results import RESULTS, as_table
-from .rules import FILES
 from .train import Data, load_data
 
 # backbones and checkpoints: hundreds of megabytes that training can make again
@@ -62,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     add_run_options(run)
     run.set_defaults(run=_run)
     untrained = commands.add_parser("untrained", parents=[shared], help="put the layer on BLSTM, without training it")
-    untrained.add_argument("--rules", choices=list(FILES), default="adj", help="(default: adj)")
+    untrained.add_argument("--rules", choices=["adj", "adj+list"], default="adj", help="(default: adj)")
     untrained.add_argument("--schedule", choices=list(SCHEDULES), default="adaptive", help="(default: adaptive)")
     untrained.add_argument("--plain", action="store_true", help="use the rules without their weights")
     add_run_options(untrained)

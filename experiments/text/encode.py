@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,8 +22,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .data import CATEGORIES, LABELS, Corpus, to_entities
-from .lists import Unit, split_units
+from .data import CATEGORIES, LABELS, Corpus, Document, to_entities
+from .lists import Unit
 
 MAX_CHARACTERS = 20
 # the framed length is a multiple of this, so that few plans are needed
@@ -158,20 +158,21 @@ class Item:
     gazetteer: np.ndarray
     # [sentences]
     lengths: np.ndarray
-    # [pairs, 2]: tokens of the same list, each pair once
+    # [pairs, 2]: tokens of the same list, or two mentions of a name; each pair once
     pairs: np.ndarray
-    # [sentences]: whether a list includes it
+    # [sentences]: whether a pair includes it
     in_list: np.ndarray
     # index in the corpus
     first_sentence: int
 
 
-def encode(corpus: Corpus, vocabulary: Vocabulary, gazetteer: Gazetteer, is_train: bool = False) -> list[Item]:
-    """Encode all units of a corpus."""
+def encode(corpus: Corpus, vocabulary: Vocabulary, gazetteer: Gazetteer, split: Callable[[Document], list[Unit]],
+           is_train: bool = False) -> list[Item]:
+    """Encode a corpus; `split` makes the units of a document."""
     found: list[Item] = []
     n = 0
     for number, document in enumerate(corpus):
-        for unit in split_units(document):
+        for unit in split(document):
             found.append(_encode_unit(unit, vocabulary, gazetteer, number if is_train else None, n))
             n += len(unit.sentences)
     return found
@@ -251,6 +252,20 @@ class Batch:
         found[a, b] = True
         found[b, a] = True
         return found
+
+    @cached_property
+    def samename(self) -> Tensor:
+        """[framed, framed], bool: a mention and the one after it."""
+        found = torch.zeros(self.framed_length, self.framed_length, dtype=torch.bool)
+        found[tuple(self.framed[self.pairs])] = True
+        return found
+
+    @cached_property
+    def boundaries(self) -> Tensor:
+        """[framed, labels]: evidence that boundary tokens are O, NaN for words."""
+        found = torch.zeros(self.framed_length, len(LABELS))
+        found[:, NUMBER_OF["O"]] = 1
+        return found.index_fill(0, self.framed, torch.nan)
 
 
 def make_batches(items: Sequence[Item], n_tokens: int, seed: int | None = None) -> list[Batch]:

@@ -5,7 +5,7 @@
     semantic, spl     circuits of the adjacent rules
     relaxed           expected violations added to the loss (SLrelax)
     dist              logic distillation: p predicts without rules, q with rules
-    logicmp           the layer, trained with the model
+    logicmp           the layer, trained with the model: mean field, exact, or exact where the rules are narrow
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ from .data import LABELS
 from .encode import Batch
 from .rules import (
     CERTAIN,
-    OUTSIDE,
     allowed_transitions,
     decode_tags,
     frame,
     frame_labels,
+    frame_sentence_labels,
     frame_sentences,
-    is_list_rule,
+    frame_truth,
+    is_pair_rule,
     load_rules,
     pad,
     with_weights,
@@ -46,6 +47,8 @@ class Head(nn.Module):
 
     # the kinds of answers; the best epoch is chosen for each
     answers: tuple[str, ...] = ("",)
+    # whether batches consist of whole documents
+    needs_documents = False
 
     def loss(self, logits: Tensor, batch: Batch, epoch: int) -> Tensor:
         """The loss, a mean over tokens."""
@@ -116,7 +119,7 @@ class SplHead(Head):
 
     def loss(self, logits: Tensor, batch: Batch, epoch: int) -> Tensor:
         framed = frame_sentences(logits, batch)
-        labels = torch.full(framed.shape[:2], OUTSIDE).index_put((batch.sentence, batch.place + 1), batch.labels)
+        labels = frame_sentence_labels(batch, framed.shape[1])
         return self.spl.loss(framed, {"label": labels}).sum() / len(batch.labels)
 
     def labels(self, logits: Tensor, batch: Batch, answer: str = "") -> Tensor:
@@ -137,26 +140,26 @@ class RuleHead(Head):
     .. math:: \partial / \partial \phi = q - y, \qquad \partial / \partial w_f = V_f(y) - V_f(q)
 
     Args:
-        rules: "adj" or "adj+list".
-        adjacent, of_list: initial weights of the two kinds of rules; None for rules without weights.
+        rules: "adj", "adj+list" or "adj+doc".
+        adjacent, of_pairs: initial weights of the two kinds of rules; None for rules without weights.
         objective: "marginals" or "likelihood".
         iterations, final_iterations: number of iterations in training and in prediction.
         schedule: of the layer.
         options: for `LogicMP`.
     """
 
-    def __init__(self, rules: str, adjacent: float | None = 4.0, of_list: float | None = 0.3,
+    def __init__(self, rules: str, adjacent: float | None = 4.0, of_pairs: float | None = 0.3,
                  objective: str = "likelihood", iterations: int = 5, final_iterations: int = 10,
                  schedule: str = "paper", **options: Any):
         super().__init__()
-        theory = with_weights(load_rules(rules), adjacent, of_list)
+        theory = with_weights(load_rules(rules), adjacent, of_pairs)
         self.layer = LogicMP(theory, iterations, schedule=schedule, **options)
         self.without_list = self.layer
         if rules == "adj+list":
-            self.without_list = LogicMP(with_weights(load_rules("adj"), adjacent, of_list), iterations,
+            self.without_list = LogicMP(with_weights(load_rules("adj"), adjacent, of_pairs), iterations,
                                         schedule=schedule, **options)
             self.without_list.raw_weights = nn.ParameterList(
-                [w for k, w in enumerate(self.layer.raw_weights) if not is_list_rule(theory, k)])
+                [w for k, w in enumerate(self.layer.raw_weights) if not is_pair_rule(theory, k)])
         self.objective = objective
         self.iterations = iterations
         self.final_iterations = final_iterations
@@ -184,24 +187,83 @@ class RuleHead(Head):
         if self.objective == "marginals":
             return super().loss(logits, batch, epoch)
         layer, framed, evidence = self.given(logits, batch)
-        truth = functional.one_hot(frame_labels(batch), len(LABELS)).to(framed)
         with torch.no_grad():
             out = layer(framed, evidence)
+        return self.slope(layer, framed, out, frame_truth(batch), evidence) / len(batch.labels)
+
+    def slope(self, layer: LogicMP, framed: Tensor, out: Tensor, truth: Tensor, evidence: Mapping[str, Tensor]
+              ) -> Tensor:
+        """A number with the gradient of the likelihood of all labels, at the output of mean field."""
+        with torch.no_grad():
             q = torch.softmax(out, 1)
             # both in one call, as a batch of two
             both = {name: x.expand(2, *x.shape) for name, x in evidence.items()}
             expected, true = layer.violations(torch.stack([out, (2 * truth - 1) * CERTAIN]), both)
             violated = expected - true
-        # not the likelihood itself, but its gradient is the same
-        slope = ((q - truth) * framed).sum() - (torch.stack(layer.weights) * violated).sum()
-        return slope / len(batch.labels)
+        return ((q - truth) * framed).sum() - (torch.stack(layer.weights) * violated).sum()
+
+
+class ExactHead(Head):
+    """The layer with exact inference over the adjacent rules, sentence by sentence; predicts the best world."""
+
+    def __init__(self, adjacent: float = 4.0):
+        super().__init__()
+        self.layer = LogicMP(with_weights(load_rules("adj"), adjacent, None), method="exact")
+
+    def loss(self, logits: Tensor, batch: Batch, epoch: int) -> Tensor:
+        framed = frame_sentences(logits, batch)
+        labels = frame_sentence_labels(batch, framed.shape[1])
+        return self.layer.loss(framed, labels).sum() / len(batch.labels)
+
+    def labels(self, logits: Tensor, batch: Batch, answer: str = "") -> Tensor:
+        return self.layer.decode(frame_sentences(logits, batch))[batch.sentence, batch.place + 1]
+
+
+class DocumentHead(RuleHead):
+    """The layer over whole documents: exact on the components that are narrow, mean field on the others.
+
+    Observed boundaries separate the sentences, and mentions of a name connect them. The loss is the likelihood of the
+    labels: log Z on narrow components, and mean field's lower bound, as in `RuleHead`, on the others.
+    """
+
+    needs_documents = True
+
+    def __init__(self, **options: Any):
+        super().__init__("adj+doc", method="auto", **options)
+
+    def given(self, logits: Tensor, batch: Batch) -> tuple[LogicMP, Tensor, dict[str, Tensor]]:
+        return self.layer, frame(logits, batch), {"samename": batch.samename, "label": batch.boundaries}
+
+    def loss(self, logits: Tensor, batch: Batch, epoch: int) -> Tensor:
+        layer, framed, evidence = self.given(logits, batch)
+        run = layer.exact(framed, evidence)
+        truth = frame_truth(batch)
+        if run.is_complete:
+            return run.loss({"label": truth.unsqueeze(0)}).sum() / len(batch.labels)
+        with torch.no_grad():
+            out = layer.run(framed, evidence)["label"]
+            if run.parts[0].plan is not None:
+                # narrow components have their labels here, so that their violations cancel
+                out = torch.where(run.is_exact("label")[0], (2 * truth - 1) * CERTAIN, out)
+        total = self.slope(layer, framed, out, truth, evidence)
+        if run.parts[0].plan is not None:
+            total = total + run.loss({"label": truth.unsqueeze(0)}).sum()
+        return total / len(batch.labels)
+
+    def labels(self, logits: Tensor, batch: Batch, answer: str = "") -> Tensor:
+        layer, framed, evidence = self.given(logits, batch)
+        run = layer.exact(framed, evidence)
+        found = run.best(layer.theory)["label"]
+        if not run.is_complete:
+            found = torch.where(run.is_exact("label")[0, :, 0], found, layer(framed, evidence).argmax(1))
+        return found[batch.framed]
 
 
 class RelaxedHead(RuleHead):
     """SLrelax: cross-entropy plus expected violations; predicts without rules."""
 
-    def __init__(self, rules: str, strength: float = 1.0, adjacent: float = 1.0, of_list: float = 0.1):
-        super().__init__(rules, adjacent, of_list, learn_weights=False)
+    def __init__(self, rules: str, strength: float = 1.0, adjacent: float = 1.0, of_pairs: float = 0.1):
+        super().__init__(rules, adjacent, of_pairs, learn_weights=False)
         self.strength = strength
 
     def loss(self, logits: Tensor, batch: Batch, epoch: int) -> Tensor:
@@ -218,13 +280,13 @@ class DistHead(Head):
 
     answers = ("p", "q")
 
-    def __init__(self, rules: str, adjacent: float = 4.0, of_list: float = 0.3, pi_max: float = 0.9,
+    def __init__(self, rules: str, adjacent: float = 4.0, of_pairs: float = 0.3, pi_max: float = 0.9,
                  alpha: float = 0.9, **options: Any):
         super().__init__()
         kinds = {True: "adj+list", False: "adj"} if rules == "adj+list" else {False: "adj", True: "adj"}
         self.kinds: Mapping[bool, str] = kinds
         self.dist = nn.ModuleDict({name.replace("+", "_"): LogicDist(
-            with_weights(load_rules(name), adjacent, of_list), pi_max=pi_max, alpha=alpha, schedule="paper",
+            with_weights(load_rules(name), adjacent, of_pairs), pi_max=pi_max, alpha=alpha, schedule="paper",
             **options)
             for name in set(kinds.values())})
 

@@ -3,7 +3,8 @@
     blstm, blstm-lex                     the tagger; with the entities of the training data as a gazetteer
     crf, crf-mean-field, crf-forbidden   chains of learned transitions; the last one allows only those of BIOES
     sl, spl                              circuits of the adjacent rules
-    slrelax, logicdist-*, logicmp-*      the rules relaxed, distilled, and as a layer
+    slrelax, logicdist-*, logicmp-*      the rules relaxed, distilled, and as a layer with mean field
+    exact-adj, auto-adj+doc              the layer with exact inference, and with exact inference where that is cheap
 
 One backbone is trained per seed; every method starts from it and has the same budget. Settings are chosen on testa with
 seed 0: `python -m experiments.text choose` tries all `choices` and stores the best.
@@ -31,6 +32,8 @@ from .heads import (
     DECODE,
     CrfHead,
     DistHead,
+    DocumentHead,
+    ExactHead,
     Head,
     MeanFieldCrf,
     RelaxedHead,
@@ -81,13 +84,17 @@ METHODS: Mapping[str, Method] = {
                             choices={"adjacent": (2.0, 4.0)}),
     "logicdist-adj+list": Method(lambda **options: DistHead("adj+list", **options),
                                  {"logicdist-adj+list-p": "p", "logicdist-adj+list-q": "q"}, settings=LAYER,
-                                 choices={"of_list": (0.1, 0.3)}),
+                                 choices={"of_pairs": (0.1, 0.3)}),
     "logicmp-adj": Method(lambda **options: RuleHead("adj", **options),
                           {"logicmp-adj": "", "logicmp-adj+decode": DECODE}, settings=LAYER,
                           choices={"adjacent": (2.0, 4.0, 8.0)}, head_rate=RULE_RATE),
     "logicmp-adj+list": Method(lambda **options: RuleHead("adj+list", **options),
                                {"logicmp-adj+list": "", "logicmp-adj+list+decode": DECODE}, settings=LAYER,
-                               choices={"of_list": (0.1, 0.3, 1.0)}, head_rate=RULE_RATE),
+                               choices={"of_pairs": (0.1, 0.3, 1.0)}, head_rate=RULE_RATE),
+    "exact-adj": Method(ExactHead, {"exact-adj": ""}, choices={"adjacent": (2.0, 4.0, 8.0)}, head_rate=RULE_RATE),
+    # 1.0 was chosen on testa, with the layer on the BLSTM of seed 0, from 0.1, 0.3, 1, 2 and 4
+    "auto-adj+doc": Method(DocumentHead, {"auto-adj+doc": ""}, settings={**LAYER, "of_pairs": 1.0},
+                           choices={"of_pairs": (0.3, 1.0, 2.0)}, head_rate=RULE_RATE),
 }
 # methods without a model, because their circuit does not compile; the result says how far it compiles
 CIRCUITS = ("sl-list", "spl-list")
@@ -195,7 +202,7 @@ def run_method(name: str, plan: Result, data: Data, context: Context) -> list[Re
         tagger.load_state_dict(fitted.best[trained])
         score = {what: round(value, 3) for what, value in asdict(evaluate(tagger, data.testb, answer)).items()}
         values: dict[str, Any] = {**score, "testa": [round(f1, 3) for f1 in fitted.curves[trained]]}
-        if isinstance(tagger.head, RuleHead):
+        if isinstance(tagger.head, (RuleHead, ExactHead)):
             values["rule_weights"] = [round(float(w.detach()), 4) for w in tagger.head.layer.weights]
         found.append(replace(plan, method=row, values=values, seconds=round(fitted.seconds, 1),
                              settings={**load_settings(name), "budget": asdict(context.fine_tuning)}))

@@ -2,6 +2,7 @@
 
     adjacent.mln     which label may follow which
     list.mln         in addition: names of one list have the same category
+    document.mln     in addition: the same capitalised word in a document has the same category
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from .data import LABELS
 from .encode import Batch
 
 FOLDER = Path(__file__).parent
-FILES = {"adj": "adjacent.mln", "adj+list": "list.mln"}
+FILES = {"adj": "adjacent.mln", "adj+list": "list.mln", "adj+doc": "document.mln"}
 # the logit of O at a boundary token, far above any weight
 CERTAIN = 30.0
 OUTSIDE = LABELS.index("O")
@@ -27,17 +28,18 @@ OUTSIDE = LABELS.index("O")
 
 @cache
 def load_rules(name: str) -> Theory:
-    """The theory of "adj" or "adj+list"."""
+    """The theory of "adj", "adj+list" or "adj+doc"."""
     return load_theory(FOLDER / FILES[name])
 
 
-def is_list_rule(theory: Theory, rule: int) -> bool:
-    return "samelist" in str(theory.rules[rule])
+def is_pair_rule(theory: Theory, rule: int) -> bool:
+    """Whether a rule connects tokens of a list, or mentions of a name."""
+    return "same" in str(theory.rules[rule])
 
 
-def with_weights(theory: Theory, adjacent: float | None, of_list: float | None) -> Theory:
+def with_weights(theory: Theory, adjacent: float | None, of_pairs: float | None) -> Theory:
     """The same rules with other weights, or without."""
-    return replace(theory, rules=tuple(replace(rule, weight=of_list if is_list_rule(theory, k) else adjacent)
+    return replace(theory, rules=tuple(replace(rule, weight=of_pairs if is_pair_rule(theory, k) else adjacent)
                                        for k, rule in enumerate(theory.rules)))
 
 
@@ -86,6 +88,11 @@ def frame_labels(batch: Batch) -> Tensor:
     return torch.full((batch.framed_length,), OUTSIDE).index_copy(0, batch.framed, batch.labels)
 
 
+def frame_truth(batch: Batch) -> Tensor:
+    """The labels of the framed sequence as [framed, labels], 0 and 1."""
+    return torch.nn.functional.one_hot(frame_labels(batch), len(LABELS)).float()
+
+
 def pad(values: Tensor, batch: Batch, length: int | None = None) -> Tensor:
     """Values of tokens as [sentences, longest, ...], padded with zeros."""
     shape = (len(batch.lengths), length or int(batch.lengths.max()), *values.shape[1:])
@@ -98,6 +105,11 @@ def frame_sentences(logits: Tensor, batch: Batch, step: int = 8) -> Tensor:
     boundary = logits.new_zeros(len(batch.lengths), length, len(LABELS))
     boundary[..., OUTSIDE] = CERTAIN
     return boundary.index_put((batch.sentence, batch.place + 1), logits)
+
+
+def frame_sentence_labels(batch: Batch, length: int) -> Tensor:
+    """[sentences, length]"""
+    return torch.full((len(batch.lengths), length), OUTSIDE).index_put((batch.sentence, batch.place + 1), batch.labels)
 
 
 # decoding

@@ -17,6 +17,7 @@ from ..checkpoint import Checkpoint
 from .data import LABELS, Corpus, Document, Sentence, load_corpus, load_vectors
 from .encode import Batch, Gazetteer, Vocabulary, encode, normal_form
 from .heads import RuleHead
+from .lists import split_units
 from .methods import Context, make_tagger
 from .rules import decode_tags
 from .train import Tagger
@@ -61,7 +62,7 @@ def explain(tagger: Tagger, vocabulary: Vocabulary, corpus: Corpus) -> str:
     """The text of `show`."""
     head = tagger.head
     assert isinstance(head, RuleHead)
-    batch = Batch.of(encode(corpus, vocabulary, Gazetteer(())))
+    batch = Batch.of(encode(corpus, vocabulary, Gazetteer(()), split_units))
     logits = tagger.backbone(batch)
     after = head.corrected(logits, batch)
     p, q = torch.softmax(logits, 1), torch.softmax(after, 1)

@@ -35,20 +35,23 @@ def measure(data: Data, methods: Sequence[str] = tuple(METHODS), n_batches: int 
         tagger.train()
     # a rate of zero keeps the model unchanged at the same cost
     optimizers = {name: torch.optim.Adam(tagger.parameters(), lr=0.0, fused=True) for name, tagger in taggers.items()}
-    batches = make_batches(data.train.items, n_tokens, 0)[:n_batches]
+    batches = {name: make_batches(data.train.items_for(tagger.head), n_tokens, 0)[:n_batches]
+               for name, tagger in taggers.items()}
+    # methods over documents have other batches, of the same size
+    n_batches = min(map(len, batches.values()))
     seconds: dict[str, list[float]] = {name: [] for name in taggers}
     for turn in range(2):
-        for k, batch in enumerate(batches):
+        for k in range(n_batches):
             for name, tagger in taggers.items():
                 started = time.process_time()
-                train_step(tagger, batch, optimizers[name], 0)
+                train_step(tagger, batches[name][k], optimizers[name], 0)
                 if turn:
                     seconds[name].append(time.process_time() - started)
-            progress("measuring" if turn else "warming up", k + 1, len(batches))
+            progress("measuring" if turn else "warming up", k + 1, n_batches)
     total = {name: sum(found) for name, found in seconds.items()}
     return {"seconds": {name: round(statistics.mean(found), 5) for name, found in seconds.items()},
             "ratio": {name: round(total[name] / total["blstm"], 3) for name in seconds},
-            "batches": len(batches), "tokens_per_batch": n_tokens}
+            "batches": n_batches, "tokens_per_batch": n_tokens}
 
 
 def as_text(found: Mapping[str, Any]) -> str:

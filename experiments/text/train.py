@@ -12,6 +12,7 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,9 @@ from ..checkpoint import Checkpoint
 from .data import LABELS, SPLITS, Corpus, load_corpus, load_vectors
 from .encode import Gazetteer, Item, Vocabulary, encode, make_batches, normal_form
 from .heads import Head
+from .lists import split_units
 from .model import Backbone
+from .names import common_words, whole_document
 from .rules import count_invalid
 
 # data
@@ -36,7 +39,10 @@ class Part:
     """One file of the corpus, and its encoding."""
 
     corpus: Corpus
+    # sentences, and lines that a list connects
     items: list[Item]
+    # whole documents, with the pairs of their names
+    documents: list[Item]
 
     @property
     def tags(self) -> list[list[str]]:
@@ -47,6 +53,9 @@ class Part:
     def in_list(self) -> np.ndarray:
         """[sentences], bool"""
         return np.concatenate([item.in_list for item in self.items])
+
+    def items_for(self, head: Head) -> list[Item]:
+        return self.documents if head.needs_documents else self.items
 
 
 @dataclass(frozen=True)
@@ -63,8 +72,9 @@ def build_data(corpora: Mapping[str, Corpus], vectors: Mapping[str, np.ndarray])
     train = corpora["train"]
     vocabulary = Vocabulary.build(train, [corpora[split] for split in SPLITS[1:]], vectors)
     gazetteer = Gazetteer(train)
-    parts = {split: Part(corpora[split], encode(corpora[split], vocabulary, gazetteer, split == "train"))
-             for split in SPLITS}
+    documents = partial(whole_document, common=common_words(train))
+    parts = {split: Part(corpora[split], *(encode(corpora[split], vocabulary, gazetteer, units, split == "train")
+                                           for units in (split_units, documents))) for split in SPLITS}
     return Data(vocabulary, gazetteer, **parts)
 
 
@@ -110,7 +120,7 @@ def predict(tagger: Tagger, part: Part, answer: str = "", n_tokens: int = 1000) 
     was_training = tagger.training
     tagger.eval()
     found: dict[int, list[str]] = {}
-    for batch in make_batches(part.items, n_tokens):
+    for batch in make_batches(part.items_for(tagger.head), n_tokens):
         labels = tagger.head.labels(tagger.backbone(batch), batch, answer)
         for number, own in zip(batch.numbers.tolist(), labels.split(batch.lengths.tolist()), strict=True):
             found[number] = [LABELS[k] for k in own.tolist()]
@@ -198,7 +208,8 @@ def fit(tagger: Tagger, data: Data, budget: Budget, seed: int, checkpoint: Path 
     while fitted.epoch < budget.epochs:
         # random numbers depend on the epoch, so that a resumed run is the same run
         torch.manual_seed(1000 * seed + fitted.epoch)
-        batches = make_batches(data.train.items, budget.n_tokens, 1000 * seed + fitted.epoch)[: budget.max_batches]
+        items = data.train.items_for(tagger.head)
+        batches = make_batches(items, budget.n_tokens, 1000 * seed + fitted.epoch)[: budget.max_batches]
         started, total = time.monotonic(), 0.0
         for k, batch in enumerate(batches):
             share = learning_rate((fitted.epoch + k / len(batches)) / budget.epochs, budget.warm_up)

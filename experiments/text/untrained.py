@@ -22,7 +22,7 @@ from .train import Data, evaluate
 
 SHOWN = {"f1": ("F1, %", 1, 2), "list_f1": ("F1 with lists, %", 1, 2), "invalid": ("invalid per 1,000", 1, 1)}
 # rules without weights
-PLAIN = {"adjacent": None, "of_list": None}
+PLAIN = {"adjacent": None, "of_pairs": None}
 
 
 def plan_untrained(rules: str, schedule: str, seed: int, variant: str, plain: bool) -> Result:

@@ -21,12 +21,14 @@ from torch import Tensor, nn
 from .arguments import AtLeastOne, Count, FinitePositive, Range, Sizes, checked
 from .errors import CostError, LogicMPError
 from .execute.dense import DenseExecutor
+from .execute.entries import ONE_SIZE
 from .execute.exact_run import ExactPlans, ExactRun, read_labels
 from .execute.explain import Push, explain_atom
 from .execute.inputs import FLOATS, Evidence, Inputs, Logits, Mask, fact_tensors, has_sparse, read_inputs
+from .execute.listed import Listed
 from .execute.lists import make_sparse_run
 from .execute.marginals import as_given
-from .execute.mean_field import Run, Watch, initial_weights
+from .execute.mean_field import Run, Watch, calibrates, initial_weights
 from .execute.plans import Plans
 from .execute.report import Report, Trace, Warnings, build_exact_report, build_report, build_trace
 from .execute.schedule import SCHEDULES, Schedule, make_schedule
@@ -99,7 +101,8 @@ class LogicMP(nn.Module):
             (Algorithm 1), "cold", or a `Schedule` of your own.
         method: "mean-field" (any rules and sizes), "exact" (exact marginals for chains, trees and other narrow rules;
             hard rules are always satisfied; raises a CostError with numbers where it is too wide), or "auto" (exact
-            where that is cheap, mean field elsewhere; `report` says which).
+            where that is cheap, mean field elsewhere; `report` says which). Rules without weights have weight 1 under
+            "exact"; under "auto" the schedule "adaptive" decides how strong they are, as it does for mean field.
     """
 
     @checked
@@ -115,6 +118,8 @@ class LogicMP(nn.Module):
                                {name: int(size) for name, size in (sizes or {}).items()}, max_elements, method)
         # for sparse tensors, by their indices
         self._sparse: list[Any] = []
+        # dense evidence that is mostly false
+        self._listed: Listed | None = None
         self._warn = Warnings()
         # as it was given; `theory` is without the facts, which are evidence
         self.source = parse_theory(theory) if isinstance(theory, str) else theory
@@ -163,11 +168,18 @@ class LogicMP(nn.Module):
                                f"{inputs.like.device}", f"call .to({str(inputs.like.device)!r}) on the layer")
         return inputs
 
-    def _run(self, unary: Logits, evidence: Evidence | None, mask: Mask | None) -> Run:
+    def _run(self, unary: Logits, evidence: Evidence | None, mask: Mask | None, may_list: bool = True) -> Run:
         weights = self.weights
         if has_sparse(self.theory, unary, evidence):
             return make_sparse_run(self.theory, unary, self._with_facts(evidence), mask, self.options.sizes, weights,
                                    self.options.semantics, self.options.reduce, self._sparse)
+        given = self._with_facts(evidence)
+        if may_list and isinstance(given, Mapping) and not is_tracing():
+            self._listed = self._listed or Listed()
+            run = self._listed.run(self.executor, self.theory, unary, given, mask, self.options.sizes, weights,
+                                   self.options.semantics, self.options.reduce)
+            if run is not None:
+                return run
         inputs = self._inputs(unary, evidence, mask)
         return Run(self.executor(inputs.sizes, tuple(inputs.observed)), inputs, weights, self.options.reduce)
 
@@ -206,7 +218,8 @@ class LogicMP(nn.Module):
         try:
             run: ExactRun = self._exact(inputs, evidence)
         except CostError as error:
-            raise CostError(error.message, error.span, way_out) from None
+            is_mask = (error.hint or "").startswith(ONE_SIZE)
+            raise CostError(error.message, error.span, f"{ONE_SIZE}; or {way_out}" if is_mask else way_out) from None
         return run
 
     # inference
@@ -254,7 +267,7 @@ class LogicMP(nn.Module):
         """The logits of method "exact" or "auto": exact marginals, and mean field for what is too wide."""
         if not self._may_be_exact:
             return self._mean_field(inputs)
-        run: ExactRun = self._exact(inputs, evidence, self.options.method == "auto")
+        run = self._exact_output(inputs, evidence)
         if all(part.plan is None for part in run.parts):
             return self._mean_field(inputs)
         exact = run.logits()
@@ -263,11 +276,21 @@ class LogicMP(nn.Module):
         rest = self._mean_field(inputs, run.has_wide_hard_rules)
         return {name: torch.where(run.is_exact(name), exact[name], x) for name, x in rest.items()}
 
+    def _exact_output(self, inputs: Inputs, evidence: Evidence | None) -> ExactRun:
+        """Exact inference for the output; under "auto" the logits decide how strong rules without weights are."""
+        is_auto, schedule = self.options.method == "auto", self.options.schedule
+        run: ExactRun = self._exact(inputs, evidence, is_auto)
+        if is_auto and calibrates(schedule, self.theory) and any(part.plan is not None for part in run.parts):
+            return run.sharpened(self._run_on(inputs).strength(schedule))
+        return run
+
     def _mean_field(self, inputs: Inputs, has_hard_rules: bool = True) -> dict[str, Tensor]:
         if has_hard_rules:
             self._warn.of_hard_rules(self.theory, self.options.hard_weight)
-        run = Run(self.executor(inputs.sizes, tuple(inputs.observed)), inputs, self.weights, self.options.reduce)
-        return run.iterate(self.options.schedule)
+        return self._run_on(inputs).iterate(self.options.schedule)
+
+    def _run_on(self, inputs: Inputs) -> Run:
+        return Run(self.executor(inputs.sizes, tuple(inputs.observed)), inputs, self.weights, self.options.reduce)
 
     def log_z(self, unary: Logits, evidence: Evidence | None = None) -> Tensor:
         """The log-partition function of Eq. 1 by exact inference, [batch...]; differentiable.
@@ -316,13 +339,8 @@ class LogicMP(nn.Module):
             A tensor for a tensor, a dict for a dict; observed predicates are left out.
         """
         inputs = self._inputs(unary, evidence, mask)
-        world = self._narrow(inputs, evidence, "use logicmp.decode(theory, logits, method='ilp'), whose solvers take "
-                             "every rule as hard; or give more evidence").best()
-        found = {}
-        for name, x in world.items():
-            predicate = self.theory.predicate[name]
-            x = x if predicate.labels is None else x.to(torch.uint8).argmax(-1)
-            found[name] = x.reshape((*inputs.batch, *x.shape[1:]))
+        found = self._narrow(inputs, evidence, "use logicmp.decode(theory, logits, method='ilp'), whose solvers take "
+                             "every rule as hard; or give more evidence").best(self.theory)
         return next(iter(found.values())) if isinstance(unary, Tensor) else found
 
     def train(self, mode: bool = True) -> LogicMP:
@@ -416,7 +434,7 @@ class LogicMP(nn.Module):
             if has_sparse(self.theory, unary, evidence):
                 raise LogicMPError("explain needs dense tensors",
                                    "call .to_dense() on a part of the data that has the atom")
-            return explain_atom(self._run(unary, evidence, mask), self.options.schedule, atom, item,
+            return explain_atom(self._run(unary, evidence, mask, may_list=False), self.options.schedule, atom, item,
                                 self.options.semantics)
 
     def report(self, unary: Logits, evidence: Evidence | None = None, mask: Mask | None = None) -> Report:
@@ -426,10 +444,11 @@ class LogicMP(nn.Module):
             unary, evidence, mask: as for `forward`; all items of a batch are reported together.
         """
         with torch.no_grad():
-            run = self._run(unary, evidence, mask)
-            if self.options.method == "mean-field" or not self._may_be_exact:
+            is_plain = self.options.method == "mean-field" or not self._may_be_exact
+            run = self._run(unary, evidence, mask, may_list=is_plain)
+            if is_plain:
                 return build_report(run, self.options.schedule)
-            exact = self._exact(run.inputs, evidence, self.options.method == "auto")
+            exact = self._exact_output(run.inputs, evidence)
             if not exact.is_complete:
                 return build_report(run, self.options.schedule, str(exact))
             return build_exact_report(run, exact.logits(), exact.violations(), str(exact))
@@ -490,7 +509,7 @@ class LogicMP(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         # plans are made again when needed
-        return {**self.__dict__, "_exact_plans": None, "_sparse": []}
+        return {**self.__dict__, "_exact_plans": None, "_sparse": [], "_listed": None}
 
     def extra_repr(self) -> str:
         return f"{len(self.theory.rules)} rules, {self.options.schedule}"

@@ -24,8 +24,8 @@ from types import FrameType
 
 from .errors import LimitError, LogicMPError
 
-# of all rules together; a million takes about half a gigabyte
-MAX_GROUNDINGS = 2_000_000
+# of all rules together; a million takes about 200 megabytes, with what a method makes of them
+MAX_GROUNDINGS = 10_000_000
 # of the memory of the machine, unless a limit is given
 SHARE = 0.8
 # a command is ended when it is this much over its time: methods stop by themselves, and need a moment for that
@@ -146,6 +146,10 @@ def kept(limits: Limits, progress: Progress = silent) -> Iterator[Progress]:
         progress(what, done, total)
 
     def ring(number: int, frame: FrameType | None) -> None:
+        if _is_importing(frame):
+            # a module that is imported in part cannot be used again
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            return
         raise LimitError(f"the time limit of {limits.seconds:g} s was reached{''.join(last)}", MORE_TIME)
 
     has_alarm = (limits.seconds is not None and hasattr(signal, "SIGALRM")
@@ -167,6 +171,14 @@ def kept(limits: Limits, progress: Progress = silent) -> Iterator[Progress]:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
         _limit_memory(None, old)
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _limit_memory(n_bytes: int | None, old: tuple[int, int] | None = None) -> tuple[int, int] | None:

@@ -25,9 +25,9 @@ class TestSequential(MethodBattery):
     method, tolerance = "mean-field-sequential", 1e-5
 
     def infer(self, theory: str, evidence: str = "", query: Any = None, seed: int = 0, max_seconds: float | None = None,
-              **options: Any) -> Marginals:
+              candidates: str | None = None, **options: Any) -> Marginals:
         return infer(theory, evidence, query, MeanFieldSequential.make({**self.options, **options}), seed=seed,
-                     max_seconds=max_seconds)
+                     max_seconds=max_seconds, candidates=candidates)
 
 
 class TestParallel(TestSequential):

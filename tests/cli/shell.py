@@ -48,3 +48,19 @@ class Shell:
         except SystemExit as end:
             status = end.code if isinstance(end.code, int) else int(end.code is not None)
         return Ended(status, *self.capsys.readouterr())
+
+
+LINKS = """\
+Friends(person, person)
+Knows(person, person)
+Smokes(person)
+1.5 Friends(x,y) ^ Smokes(x) => Smokes(y)
+0.8 Friends(x,y) ^ Friends(y,z) => Knows(x,z)
+"""
+
+
+def write_links(shell: Shell) -> None:
+    """A graph with so many people that Friends and Knows are lists."""
+    shell.write("links.mln", LINKS)
+    shell.write("links.db", "".join(f"Friends(P{k},P{k + 1})\n" for k in range(1100)) + "Smokes(P1)\nKnows(P1,P2)\n")
+    shell.write("knows.db", "".join(f"Knows(P{k},P{k + 2})\n" for k in range(0, 600)))

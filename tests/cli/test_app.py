@@ -180,6 +180,7 @@ assert "torch" not in sys.modules
 PRINTING = [
     ["--help"], ["--version"], ["check", "smoking.mln"], ["explain", "smoking.mln"],
     ["infer", "-i", "smoking.mln", "-q", "Rain", "-m", "bp", "--quiet"],
+    ["compare", "-i", "smoking.mln", "-q", "Rain", "-m", "bp,hl-mrf", "--quiet"],
     ["learn", "-i", "smoking.mln", "-t", "all.db", "-o", "learned.mln", "--relearn", "all"], ["demo"],
 ]
 

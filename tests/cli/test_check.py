@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from shell import SMOKING, Ended, Shell
+from shell import LINKS, SMOKING, Ended, Shell, write_links
 
 
 def test_check_says_what_it_read(shell: Shell) -> None:
@@ -54,6 +54,10 @@ facts: 10
   atoms without a fact: false if their predicate has facts and is not queried (see infer --world), else
   unobserved, with prior probability 0.5 (see infer --prior)
 
+atoms
+  Works        dense: all 16 atoms, all observed
+  Big          dense: all 2 atoms, all observed
+
 warnings
   open.db: 1 fact of Big is given again, first on line 11
 """, "")
@@ -74,6 +78,13 @@ def test_check_as_json(shell: Shell) -> None:
              "variables": {"x": "person"}},
         ],
         "facts": {"Smokes": 1, "Friends": 1},
+        "supports": {name: {
+            "predicate": name, "kind": "dense", "atoms": atoms, "listed": atoms, "observed": observed,
+            "is_closed": observed > 0, "meaning": f"dense: all {atoms} atoms, {what} observed"}
+            for name, atoms, observed, what in (("Smokes", 2, 2, "all"), ("Friends", 4, 4, "all"),
+                                                ("Cancer", 2, 0, "0 of them"), ("Rain", 1, 0, "0 of them"))},
+        "rows": None,
+        "outside": [],
         "warnings": [
             "line 5: predicate Rain is in no rule",
             "line 7: a weighted implication also lowers its premise: an atom there becomes less likely "
@@ -118,3 +129,45 @@ error: 'Carl' is not a constant of type 'person', whose constants are listed
   | ^^^^^^^^^^^^
 hint: declared constants: Anna, Bob
 """)
+
+
+def test_check_describes_lists_and_heads_outside_them(shell: Shell) -> None:
+    write_links(shell)
+    words = ("check", "links.mln", "-e", "links.db", "-q", "Smokes,Knows", "--candidates", "knows.db")
+    status, out, err = shell(*words)
+    assert (status, err) == (0, "")
+    assert out[out.index("\natoms\n") :] == """
+atoms
+  Friends      sparse: 1,100 true atoms of 1,212,201; all others are false
+  Knows        sparse: 601 candidates of 1,212,201 atoms, 1 of them observed; all others are false
+  Smokes       dense: all 1,101 atoms, 1 of them observed
+rows of the rules over sparse predicates: 1,700 (11 kB)
+heads outside the candidates
+  line 5: 499 of 1,099 bindings of the premises have a Knows outside its candidates
+  such a head is false, and the rule makes its premises less probable; --outside skip drops these groundings
+
+warnings
+  lines 4, 5: a weighted implication also lowers its premise: an atom there becomes less likely where the conclusion \
+is unlikely
+"""
+    skipped = shell(*words, "--outside", "skip", "--premises", "facts").out
+    assert "  facts of Smokes     dense: all 1,101 atoms, all observed\n" in skipped
+    assert "  these groundings are dropped; --outside false makes their premises less probable\n" in skipped
+    found = json.loads(shell(*words, "--format", "json").out)
+    assert (found["supports"]["Knows"]["listed"], found["rows"]["rows"]) == (601, 1700)
+    assert found["outside"] == [{"line": 5, "rule": "0.8 Friends(x, y) ^ Friends(y, z) => Knows(x, z)",
+                                 "predicate": "Knows", "bindings": 1099, "outside": 499}]
+
+
+def test_check_warns_of_options_that_infer_would_reject(shell: Shell) -> None:
+    write_links(shell)
+    out = shell("check", "links.mln", "-e", "links.db", "--candidates", "knows.db").out
+    assert out.endswith("  infer with these options: Knows has candidates, but it is closed: its atoms without a fact "
+                        "are false: query Knows, open it with --open Knows, or remove its candidates\n")
+
+
+def test_check_reads_tables(shell: Shell) -> None:
+    shell.write("links.mln", LINKS)
+    shell.write("friends.csv", "a,b\nAnna,Bob\nBob,Carl\n")
+    assert "\n  Friends      dense: all 9 atoms, all observed\n" in shell(
+        "check", "links.mln", "-e", "Friends=friends.csv").out

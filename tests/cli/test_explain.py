@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from shell import Ended, Shell
+from shell import Ended, Shell, write_links
 
 
 def test_explain_shows_the_products(shell: Shell) -> None:
@@ -69,3 +69,60 @@ def test_explain_shows_the_plan_for_the_sizes_given(shell: Shell) -> None:
     assert "\ngroundings 1M; " in out
     plan = json.loads(shell("explain", "open.mln", "--plan", "--size", "person=10", "--format", "json").out)["plan"]
     assert plan["cost"]["groundings"] == 100
+
+
+def test_explain_with_facts_shows_lists_of_rows(shell: Shell) -> None:
+    write_links(shell)
+    words = ("explain", "links.mln", "--plan", "-e", "links.db", "-q", "Smokes,Knows", "--candidates", "knows.db",
+             "--outside", "skip", "--premises", "facts")
+    status, out, err = shell(*words)
+    assert (status, err) == (0, "")
+    assert out == """\
+1.5 Friends(x, y) ^ facts of Smokes(x) => Smokes(y)
+  + Friends(x,y) facts of Smokes(x) !Smokes(y)
+
+0.8 Friends(x, y) ^ Friends(y, z) => Knows(x, z) v !candidates of Knows(x, z)
+  + Friends(x,y) Friends(y,z) !Knows(x,z) candidates of Knows(x,z)
+  - Friends(x,x) Friends(x,x) !Knows(x,x) candidates of Knows(x,x)
+  + Friends(x,x) !Knows(x,x) candidates of Knows(x,x)
+
+atoms
+  Friends             sparse: 1,100 true atoms of 1,212,201; all others are false
+  Knows               sparse: 601 candidates of 1,212,201 atoms, 1 of them observed; all others are false
+  Smokes              dense: all 1,101 atoms, 1 of them observed
+  facts of Smokes     dense: all 1,101 atoms, all observed
+  candidates of Knows sparse: 601 true atoms of 1,212,201; all others are false
+rows of the rules over sparse predicates: 1,700 (11 kB)
+heads outside the candidates
+  line 5: 499 of 1,099 bindings of the premises have a Knows outside its candidates
+  these groundings are dropped; --outside false makes their premises less probable
+
+rules over sparse predicates, as lists of rows
+%0 = facts of Smokes
+%1 = Smokes
+%2 = Knows
+rule 1: +1 !%1 %0 over 1.1k rows
+rule 2: +1 !%2 over 600 rows
+1.7k rows
+"""
+    found = json.loads(shell(*words, "--format", "json").out)
+    assert found["lists"]["lists"][-1] == "rule 2: +1 !%2 over 600 rows"
+    assert (found["lists"]["rows"], found["supports"]["Knows"]["kind"]) == (1700, "sparse")
+
+
+def test_explain_with_few_facts_shows_tensors(shell: Shell) -> None:
+    shell.write("smoking.db", "Friends(Anna, Bob)\nSmokes(Anna)\n")
+    status, out, err = shell("explain", "smoking.mln", "--plan", "-e", "smoking.db", "-q", "Smokes")
+    assert (status, err) == (0, "")
+    assert "\n  Friends      dense: all 4 atoms, all observed\n" in out
+    assert "einsum" in out
+
+
+def test_explain_with_facts_takes_no_sizes(shell: Shell) -> None:
+    shell.write("smoking.db", "Smokes(Anna)\n")
+    assert shell("explain", "smoking.mln", "-e", "smoking.db", "--size", "person=3") == Ended(
+        1, "", "error: --size cannot be used with facts, which decide it\n")
+    status, _, err = shell("explain", "smoking.mln", "-e", "smoking.db", "--candidates", "smoking.db")
+    assert (status, err.splitlines()[0]) == (
+        1, "error: Smokes has candidates, but it is closed: its atoms without a fact are false: query Smokes, open it "
+        "with --open Smokes, or remove its candidates")

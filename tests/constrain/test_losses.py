@@ -78,15 +78,19 @@ def test_training_on_semantic_loss_satisfies_the_rule() -> None:
 
 def test_rules_that_do_not_compile_point_to_slrelax() -> None:
     with pytest.raises(LogicMPError, match="SLrelax"):
-        SemanticLoss(TRANSITIVITY, {"thing": 5}, max_nodes=100)
+        SemanticLoss(TRANSITIVITY, {"thing": 6}, max_nodes=100)
 
 
 def test_evidence_that_violates_a_rule_is_rejected_with_the_rule() -> None:
     with pytest.raises(LogicMPError, match="A => B"):
         SemanticLoss("A => B\nB v D")({"D": torch.zeros(2)}, {"A": torch.ones(2).bool(), "B": torch.zeros(2).bool()})
-    with pytest.raises(LogicMPError, match="no world satisfies the rules and the evidence of item 1"):
+    with pytest.raises(LogicMPError, match=r"these cannot all be satisfied:\n  A => B\.\n  B => D\."):
         SemanticLoss("A => B\nB => D")({"B": torch.zeros(2)}, {"A": torch.ones(2).bool(),
                                                              "D": torch.tensor([1, 0]).bool()})
+    nan = torch.nan
+    with pytest.raises(LogicMPError, match=r"no world satisfies the hard rules and the evidence of item 1"):
+        SemanticLoss("A => B\nB => D")({"B": torch.zeros(2)}, {"A": torch.tensor([nan, 1]),
+                                                             "D": torch.tensor([nan, 0])})
 
 
 def test_slrelax_is_the_theory_loss_with_fixed_weights() -> None:
@@ -182,7 +186,7 @@ def test_labels_that_violate_a_rule_are_rejected_with_the_rule() -> None:
 
 
 def test_a_label_that_does_not_exist_is_rejected() -> None:
-    with pytest.raises(LogicMPError, match="outside 0 to 2"):
+    with pytest.raises(LogicMPError, match="the label 3; expected 0 to 2"):
         SPL(LABELS).loss(torch.zeros(3, 3), {"label": torch.tensor([0, 3, 1])})
 
 

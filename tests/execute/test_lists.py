@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from logicmp import LogicMP, LogicMPError
+from logicmp import CostError, LogicMP, LogicMPError
 
 GRAPH = """
 Link(node, node)
@@ -63,6 +63,80 @@ def test_an_edge_index_equals_a_matrix(schedule: str, reduce: str) -> None:
     assert str(layer.report(unary, {"Link": links})) == str(layer.report(unary, {"Link": matrix}))
 
 
+@pytest.mark.parametrize("batch", [(3,), (2, 2)])
+@pytest.mark.parametrize("schedule", ["paper", "adaptive"])
+def test_all_items_of_a_batch_share_an_edge_index(schedule: str, batch: tuple[int, ...]) -> None:
+    layer = LogicMP(GRAPH, dtype=torch.float64, schedule=schedule)
+    links = random_links()
+    unary = torch.randn(*batch, N, 3, dtype=torch.float64, requires_grad=True)
+    found = []
+    for form in (links, dense_links(links)):
+        out = layer({"label": unary}, {"Link": form})["label"]
+        loss = (out * torch.linspace(-1, 1, out.numel(), dtype=out.dtype).reshape(out.shape)).sum()
+        found.append([out, layer.violations({"label": unary}, {"Link": form}), layer.elbo(unary, unary, {"Link": form}),
+                      *torch.autograd.grad(loss, [unary, *layer.parameters()])])
+    for one, other in zip(*found, strict=True):
+        close(one, other)
+
+
+def test_one_graph_of_several_items_equals_each_alone() -> None:
+    # triangles and pairs are tied by their literals, so nothing crosses items
+    layer = LogicMP(f"C(node, node)\n{GRAPH}0.4 C(x,y) ^ C(y,z) => C(x,z)\n0.3 Link(x,y) ^ label(x)=B => C(x,y)",
+                    dtype=torch.float64, schedule="paper")
+    sizes = [6, 9, 7]
+    links, pairs = ([random_links(k + first, n) for k, n in enumerate(sizes)] for first in (0, 10))
+    unary = [torch.randn(n, 3, dtype=torch.float64) for n in sizes]
+    values = [torch.randn(p.shape[1], dtype=torch.float64) for p in pairs]
+    starts = [0, 6, 15]
+    moved = [torch.cat([x + k for x, k in zip(group, starts, strict=True)], 1) for group in (links, pairs)]
+    out = layer({"label": torch.cat(unary), "C": coo(moved[1], torch.cat(values), 22)}, {"Link": moved[0]})
+    alone = [layer({"label": unary[k], "C": coo(pairs[k], values[k], n)}, {"Link": links[k]})
+             for k, n in enumerate(sizes)]
+    close(out["label"], torch.cat([x["label"] for x in alone]))
+    close(out["C"].values(), torch.cat([x["C"].values() for x in alone]))
+
+
+@pytest.mark.parametrize("schedule, reduce", [("paper", "sum"), ("adaptive", "mean")])
+def test_masks_equal_those_of_dense_tensors(schedule: str, reduce: str) -> None:
+    layer = LogicMP(f"{GRAPH}0.4 Link(x,y) ^ Link(y,z) ^ label(x)=B => label(z)!=C\n0.2 Link(x,y) => label(x)=C",
+                    dtype=torch.float64, schedule=schedule, reduce=reduce)
+    links = random_links()
+    unary = torch.randn(3, N, 3, dtype=torch.float64, requires_grad=True)
+    mask = torch.arange(N) < torch.tensor([[N], [N - 4], [3]])
+    found = []
+    for form in (links, dense_links(links)):
+        out = layer({"label": unary}, {"Link": form}, mask)["label"]
+        loss = (out * torch.linspace(-1, 1, out.numel(), dtype=out.dtype).reshape(out.shape)).sum()
+        found.append([out, layer.violations({"label": unary}, {"Link": form}, mask),
+                      *torch.autograd.grad(loss, [unary, *layer.parameters()])])
+    for one, other in zip(*found, strict=True):
+        close(one, other)
+    # an item is as if its missing entities were removed
+    kept = links[:, (links < N - 4).all(0)]
+    if reduce == "sum":
+        close(found[0][0][1, : N - 4], layer({"label": unary[1, : N - 4]}, {"Link": kept})["label"])
+
+
+def test_masks_of_candidates() -> None:
+    layer = LogicMP(PAIRS, dtype=torch.float64)
+    indices, mask = random_links(1), torch.arange(N) != 4
+    values, single = torch.randn(indices.shape[1], dtype=torch.float64), torch.randn(N, dtype=torch.float64)
+    got = layer({"C": coo(indices, values), "S": single}, mask=mask)
+    kept = (indices != 4).all(0)
+    want = layer({"C": coo(indices[:, kept], values[kept]), "S": single}, {"S": torch.where(mask, torch.nan, 0.0)})
+    close(got["S"][mask], want["S"][mask])
+    at = (got["C"].indices() != 4).all(0)
+    close(got["C"].values()[at], want["C"].values())
+    # what does not exist is returned as it was given
+    close(got["S"][4], single[4])
+
+
+def test_a_mask_and_a_constant_of_its_type_are_rejected() -> None:
+    layer = LogicMP("F(n, n)\nS(n)\n0.5 F(x,A) => S(x)")
+    with pytest.raises(CostError, match=r"mask\['n'\] and the constant A of this rule cannot be combined"):
+        layer({"S": torch.zeros(3)}, {"F": torch.tensor([[0, 1], [2, 0]])}, torch.ones(3))
+
+
 def test_candidates_equal_evidence_that_all_others_are_false() -> None:
     layer = LogicMP(PAIRS, dtype=torch.float64)
     indices = random_links(1)
@@ -105,6 +179,63 @@ def test_labels_of_candidate_pairs() -> None:
     every = torch.ones(N, N).nonzero().t()
     values = torch.randn(N * N, 2, dtype=torch.float64)
     close(layer(coo(every, values)).to_dense(), layer(values.reshape(N, N, 2)))
+
+
+@pytest.mark.parametrize("mark", ["!", "?"])
+@pytest.mark.parametrize("is_last", [True, False])
+@pytest.mark.parametrize("schedule", ["paper", "adaptive"])
+def test_candidate_values_of_functional_variables(mark: str, is_last: bool, schedule: str) -> None:
+    declared = f"P(e, c{mark})" if is_last else f"P(c{mark}, e)"
+    x, z = ("P(x,y)", "P(z,y)") if is_last else ("P(y,x)", "P(y,z)")
+    layer = LogicMP(f"{declared}\nF(e, e)\nS(c)\n0.8 F(x,z) ^ {x} => {z}\n0.3 {x} => S(y)\n"
+                    f"0.2 {x} ^ {z} ^ x != z => S(y)", dtype=torch.float64, schedule=schedule)
+    torch.manual_seed(0)
+    can = torch.rand(N, 6) < 0.3
+    can[torch.arange(N), torch.randint(6, (N,))] = True
+    can[3] = False if mark == "?" else can[3]
+    can = can if is_last else can.mT
+    indices = can.nonzero().t()
+    values = torch.randn(indices.shape[1], dtype=torch.float64, requires_grad=True)
+    single = torch.randn(6, dtype=torch.float64, requires_grad=True)
+    links = random_links()
+    tensor = torch.sparse_coo_tensor(indices, values, tuple(can.shape))
+    got = layer({"P": tensor, "S": single}, {"F": links})
+    matrix = torch.zeros(can.shape, dtype=torch.float64).index_put(tuple(indices), values)
+    false = torch.where(can, torch.nan, 0.0)
+    want = layer({"P": matrix, "S": single}, {"F": dense_links(links), "P": false})
+    close(got["S"], want["S"])
+    close(got["P"].values(), want["P"][tuple(indices)])
+    losses = [found["S"].sum() + (pairs ** 2).sum() for found, pairs in (
+        (got, got["P"].values()), (want, want["P"][tuple(indices)]))]
+    inputs = [values, single, *layer.parameters()]
+    for one, other in zip(*(torch.autograd.grad(loss, inputs) for loss in losses), strict=True):
+        close(one, other)
+    # some of the candidates are observed
+    known = torch.where(torch.arange(len(values)) % 7 == 0, 0.0, torch.nan).double()
+    facts = torch.sparse_coo_tensor(indices, known, tuple(can.shape))
+    got = layer({"P": tensor, "S": single}, {"F": links, "P": facts})
+    false = false.double().index_put(tuple(indices), known)
+    want = layer({"P": matrix, "S": single}, {"F": dense_links(links), "P": false})
+    close(got["P"].values(), want["P"][tuple(indices)])
+
+
+def test_observed_values_of_functional_variables() -> None:
+    layer = LogicMP("P(e, c!)\nF(e, e)\nS(c)\n0.8 F(x,z) ^ P(x,y) => P(z,y)\n0.3 F(x,x) ^ P(x,y) => S(y)",
+                    dtype=torch.float64, sizes={"e": N})
+    value = torch.randint(6, (N,), generator=torch.Generator().manual_seed(0))
+    single, links = torch.randn(6, dtype=torch.float64), random_links()
+    pairs = torch.stack([torch.arange(N), value])
+    whole = torch.zeros(N, 6, dtype=torch.bool)
+    whole[pairs[0], pairs[1]] = True
+    want = layer({"S": single}, {"F": dense_links(links), "P": whole})["S"]
+    close(layer({"S": single}, {"F": links, "P": pairs})["S"], want)
+    close(layer({"S": single}, {"F": links, "P": whole.double().to_sparse_coo()})["S"], want)
+    with pytest.raises(LogicMPError, match="makes 2 values of one variable true; expected one, because P"):
+        layer({"S": single}, {"F": links, "P": torch.cat([pairs, (pairs[:, :1] + torch.tensor([[0], [1]])) % 6], 1)})
+    with pytest.raises(LogicMPError, match="has one value for each e, but entity 4 has no candidate"):
+        layer({"S": single}, {"F": links, "P": pairs[:, pairs[0] != 4]})
+    with pytest.raises(LogicMPError, match=r"mask\['c'\] and candidates of P\(e, c!\) cannot be combined"):
+        layer({"P": whole.double().to_sparse_coo(), "S": single}, {"F": links}, {"c": torch.ones(6)})
 
 
 def test_evidence_on_candidates() -> None:
@@ -190,10 +321,10 @@ def test_a_first_call_in_inference_mode_does_no_harm() -> None:
      "evidence['Link'] names entity 3 of node in column 1, but there are 3"),
     ({"label": torch.zeros(2, 3)}, {"Link": torch.tensor([[0, 1], [1, 0]])}, None,
      "evidence['Link'] is an int64 tensor of shape [2, 2], which can be a matrix of zeros and ones or a list"),
-    ({"label": torch.zeros(2, 3, 3)}, {"Link": torch.tensor([[0, 1], [2, 1]])}, None,
-     "the tensors have batch dimensions [2], but sparse tensors have none"),
-    ({"label": torch.zeros(3, 3)}, {"Link": torch.tensor([[0], [2]])}, torch.ones(3),
-     "mask cannot be used with sparse tensors"),
+    ({"label": torch.zeros(2, 3, 3), "Link": coo(torch.tensor([[0], [1]]), torch.ones(1), 3)}, None, None,
+     "the tensors have batch dimensions [2], but sparse tensors in unary have none"),
+    ({"label": torch.zeros(3, 3)}, {"Link": torch.tensor([[0], [2]])}, torch.ones(4),
+     "mask['node'] has shape [4]; expected [3], one entry for each node"),
     ({"label": torch.zeros(3, 3)}, {"Lnk": torch.tensor([[0], [2]]), "Link": torch.tensor([[0], [2]])}, None,
      "evidence names 'Lnk', which is not a predicate of the theory"),
     ({"label": torch.zeros(3, 3), "Link": coo(torch.tensor([[0], [1]]), torch.ones(1), 4)}, None, None,

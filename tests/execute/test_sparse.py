@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,12 +14,15 @@ from torch import Tensor
 
 from logicmp import CostError, Theory, parse_theory
 from logicmp.execute import rows as rows_module
-from logicmp.execute.dense import build_executor
+from logicmp.execute.dense import DenseExecutor
+from logicmp.execute.inputs import Inputs
+from logicmp.execute.plans import build_executor
 from logicmp.execute.sparse import SparseExecutor, build_sparse_executor
 from logicmp.execute.state import Call
 from logicmp.facts.supports import Support, make_support
 from logicmp.normalize.build import SEMANTICS
 from logicmp.parse.theory import Predicate
+from logicmp.plan import eliminate
 from logicmp.testing.executor_battery import weights_of
 from logicmp.testing.random_models import random_model
 
@@ -40,16 +43,16 @@ class Case:
         return [name for name in self.q if name not in self.observed]
 
     def rows(self, name: str, x: Tensor) -> Tensor:
-        """The values of a sparse predicate, [1, rows], from its tensor [1, n, ...]."""
+        """The values of a sparse predicate, [batch, rows], from its tensor [batch, n, ...]."""
         if name not in self.supports:
             return x
         support, predicate = self.supports[name], self.theory.predicate[name]
-        value = x[0][tuple(torch.from_numpy(c.astype(np.int64)) for c in support.columns)]
+        value = x[:, *(torch.from_numpy(c.astype(np.int64)) for c in support.columns)]
         if support.places is not None:
-            value = value[torch.from_numpy(np.unique(support.places, return_index=True)[1])]
+            value = value[:, torch.from_numpy(np.unique(support.places, return_index=True)[1])]
         if predicate.functional:
-            value = value.reshape(-1, *(self.sizes[predicate.types[k]] for k in predicate.functional))
-        return value.unsqueeze(0)
+            value = value.reshape(len(x), -1, *(self.sizes[predicate.types[k]] for k in predicate.functional))
+        return value
 
 
 def random_case(seed: int) -> Case | None:
@@ -88,22 +91,53 @@ def support_of(p: Predicate, mask: Tensor, sizes: Mapping[str, int]) -> Support:
     return make_support(p, [c for k, c in enumerate(found) if k not in p.functional], sizes)
 
 
-def check(case: Case, sparse: SparseExecutor) -> None:
-    """Compare counts, messages, and their gradients by marginals and weights."""
+def random_masks(case: Case, n_items: int, masked: Sequence[str]) -> dict[str, Tensor]:
+    """Every item lacks some entities of its own; the first item has all."""
+    generator = torch.Generator().manual_seed(n_items)
+    found = {}
+    for name in masked:
+        lengths = torch.randint(1, case.sizes[name] + 1, (n_items, 1), generator=generator)
+        found[name] = (torch.arange(case.sizes[name]) < lengths).double()
+        found[name][0] = 1
+    return found
+
+
+def check(case: Case, sparse: SparseExecutor, n_items: int = 1, masked: Sequence[str] = ()) -> None:
+    """Compare counts, messages, and their gradients by marginals and weights; observed predicates are shared.
+
+    Args:
+        masked: types of which every item but the first lacks some entities.
+    """
     dense = build_executor(case.theory, case.sizes, case.observed, case.semantics)
-    weights = [w.requires_grad_() for w in weights_of(case.theory, case.sizes)]
-    like = next(iter(case.q.values()))
-    q_dense = {name: case.q[name].clone().requires_grad_() for name in case.latent}
-    q_rows = {name: case.rows(name, case.q[name]).clone().requires_grad_() for name in case.latent}
-    known = {name: case.q[name] for name in case.observed}
+    weights = weights_of(case.theory, case.sizes)
+    if n_items > 1:
+        # every item has its own weights
+        factors = torch.linspace(1, 2, n_items, dtype=torch.float64)
+        weights = [w * factors.reshape(-1, *[1] * (w.dim() - 1)) if w.dim() else w * factors for w in weights]
+    weights = [w.detach().requires_grad_() for w in weights]
+    q = {name: torch.cat([case.q[name] ** (1 + k) for k in range(n_items)]) for name in case.latent}
+    like = next(iter(q.values()), torch.zeros(n_items, dtype=torch.float64))
+    masks = random_masks(case, n_items, masked)
+    inputs = Inputs({}, {}, {}, masks, case.sizes, (n_items,))
+    one = torch.ones((), dtype=torch.float64)
+    exists = {p.name: one if (here := inputs.exists(p)) is None else here for p in case.theory.predicates}
+    q_dense = {name: x.clone().requires_grad_() for name, x in q.items()}
+    q_rows = {name: case.rows(name, x).clone().requires_grad_() for name, x in q.items()}
+    known = {name: case.q[name] * exists[name] for name in case.observed}
     known_rows = {name: x for name, x in known.items() if name not in case.supports}
     totals: list[Tensor] = []
     found: list[dict[str, Tensor]] = []
-    for executor, q, observed in ((dense, q_dense, known), (sparse, q_rows, known_rows)):
-        call = Call(weights, case.sizes, like, observed=observed)
-        messages = executor.messages(q, call, executor.constants(call))
+    for executor, leaves, observed in ((dense, q_dense, known), (sparse, q_rows, known_rows)):
+        assert isinstance(executor, DenseExecutor | SparseExecutor)
+        call = Call(weights, case.sizes, like, masks, observed)
+        # atoms of missing entities are false, and what they receive does not matter
+        here = {name: exists[name].expand_as(q[name]) for name in q}
+        here = here if executor is dense else {name: case.rows(name, x) for name, x in here.items()}
+        own = {name: x * here[name] for name, x in leaves.items()}
+        messages = executor.messages(own, call, executor.constants(call))
+        messages = {name: x * here[name] for name, x in messages.items()}
         found.append({name: case.rows(name, x) if executor is dense else x for name, x in messages.items()})
-        everything = {**q, **known} if executor is dense else q
+        everything = {**own, **known} if executor is dense else own
         counts = [executor.counts(everything, call, weighted) for weighted in (False, True)]
         total = counts[0].sum() + 2 * counts[1].sum()
         for x in found[-1].values():
@@ -115,8 +149,8 @@ def check(case: Case, sparse: SparseExecutor) -> None:
     torch.testing.assert_close(totals[1], totals[0], rtol=1e-9, atol=1e-9)
     if not totals[0].requires_grad:
         return
-    slopes = [torch.autograd.grad(total, [*q.values(), *weights], materialize_grads=True, allow_unused=True)
-              for total, q in zip(totals, (q_dense, q_rows), strict=True)]
+    slopes = [torch.autograd.grad(total, [*leaves.values(), *weights], materialize_grads=True, allow_unused=True)
+              for total, leaves in zip(totals, (q_dense, q_rows), strict=True)]
     for k, (want, got) in enumerate(zip(*slopes, strict=True)):
         if k < len(case.latent):
             name = case.latent[k]
@@ -128,8 +162,8 @@ def check(case: Case, sparse: SparseExecutor) -> None:
         torch.testing.assert_close(got, want, rtol=1e-8, atol=1e-8)
 
 
-def sparse_of(case: Case) -> SparseExecutor:
-    return build_sparse_executor(case.theory, case.sizes, case.supports, case.observed, case.semantics)
+def sparse_of(case: Case, masked: Sequence[str] = ()) -> SparseExecutor:
+    return build_sparse_executor(case.theory, case.sizes, case.supports, case.observed, case.semantics, masked=masked)
 
 
 @pytest.mark.parametrize("first", range(0, 120, 20))
@@ -144,9 +178,27 @@ def test_random_theories_equal_the_dense_ones(first: int) -> None:
         except CostError:
             # quantifiers over all constants are rejected
             continue
-        check(case, sparse)
+        check(case, sparse, 1 + seed % 3)
         n_checked += 1
     assert n_checked >= 5
+
+
+@pytest.mark.parametrize("first", range(0, 120, 40))
+def test_random_theories_with_masks(first: int) -> None:
+    n_checked = 0
+    for seed in range(first, first + 40):
+        case = random_case(seed)
+        if case is None:
+            continue
+        masked = [t.name for t in case.theory.types if t.name in case.sizes][: 1 + seed % 2]
+        try:
+            sparse = sparse_of(case, masked)
+        except CostError:
+            # a constant of a masked type
+            continue
+        check(case, sparse, 2, masked)
+        n_checked += 1
+    assert n_checked >= 3
 
 
 def test_without_compiled_loops(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,6 +206,7 @@ def test_without_compiled_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows_module, "CHUNK", 5)
     case = case_of("0.7 C(a,b) ^ C(b,c) => C(a,c)\n0.3 S(a) ^ C(a,b) ^ C(b,a) => S(b)", {"C": 0.4})
     check(case, sparse_of(case))
+    check(case, sparse_of(case), 2)
 
 
 def case_of(text: str, shares: Mapping[str, float], n: int = 6, observed: tuple[str, ...] = (),
@@ -167,7 +220,9 @@ def case_of(text: str, shares: Mapping[str, float], n: int = 6, observed: tuple[
         x = torch.from_numpy(numbers.random(p.shape(sizes)))
         x = (x + x.mT) / 2 if p.symmetric else x / x.sum(-1, keepdim=True) if p.labels is not None else x
         if p.name in shares:
-            mask = torch.from_numpy(numbers.random(x.shape[: len(p.types)]) < shares[p.name])
+            # all values of a functional variable, or none
+            shape = [1 if k in p.functional else n for k, n in enumerate(x.shape[: len(p.types)])]
+            mask = torch.from_numpy(numbers.random(shape) < shares[p.name])
             mask = mask | mask.mT if p.symmetric else mask
             supports[p.name] = support_of(p, mask, sizes)
             x = (torch.ones_like(x) if p.name in observed else x) * (mask if p.labels is None else mask.unsqueeze(-1))
@@ -191,6 +246,20 @@ RULES = {
     "labels": ("L(n, n)\ny(n) in {P, Q, R}\n0.5 L(x,z) ^ y(x)=P => y(z)=P\n0.4 L(x,z) ^ y(x)=Q => y(z)!=R",
                {"L": 0.4}, ("L",)),
     "labels of pairs": ("r(n, n) in {P, Q, R}\n0.5 r(x,y)=P ^ r(y,z)=P => r(x,z)=P", {"r": 0.5}, ()),
+    "a hard rule": ("F(p, p)\nS(p)\nF(x,y) ^ S(x) => S(y).", {"F": 0.3}, ("F",)),
+    "functional, the values dense": ("P(e, c!)\nF(e, e)\n0.5 F(x,z) ^ P(x,y) => P(z,y)\n0.4 P(x,y) ^ P(z,y) ^ x != z",
+                                     {"P": 0.6, "F": 0.4}, ("F",)),
+    "functional, the value first": ("P(c?, e)\nF(e, e)\n0.5 F(x,z) ^ P(y,x) => P(y,z)", {"P": 0.6, "F": 0.4}, ()),
+    "repeated variables": ("0.5 A(a,a) ^ B(a,b) ^ B(b,b) => A(b,a)", {"A": 0.6, "B": 0.6}, ()),
+    "an inequality that no literal has": ("0.5 A(a,b) ^ A(c,d) ^ a != d ^ S(b) => S(c)", {"A": 0.4}, ()),
+    "forall with a premise": ("0.5 (FORALL y (F(x,y) => S(y))) => T(x)", {"F": 0.4}, ("F",)),
+    "forall of the whole rule": ("0.5 FORALL y ((F(x,y) => S(y)) => S(x))", {"F": 0.9}, ("F",)),
+    "forall": ("0.5 S(x) ^ (FORALL y F(x,y)) => T(x)\n0.3 (FORALL y F(A,y)) => S(B)\n0.2 A(x,z) => FORALL y F(x,y)",
+               {"F": 0.9, "A": 0.5}, ()),
+    "exists with an inequality": ("0.5 S(x) => EXIST y (F(x,y) ^ x != y ^ S(y))", {"F": 0.5}, ()),
+    "exists over two variables": ("0.5 S(x) => EXIST y, z (F(x,y) ^ G(y,z))", {"F": 0.4, "G": 0.4}, ()),
+    "exists of a symmetric predicate": ("symmetric C(t, t)\n0.5 C(a,a) => EXIST b (C(a,b) ^ C(b,b))", {"C": 0.4}, ()),
+    "two weights per constant": ("0.5 A(+a,+b) ^ S(b) => B(a,b)", {"A": 0.4, "B": 0.4}, ()),
     "one weight per constant": ("0.5 A(+a,b) ^ S(b) => B(a,b)", {"A": 0.4, "B": 0.4}, ()),
     "exists": ("0.5 S(x) => EXIST y F(x,y)\n"
                "0.3 A(x,z) => EXIST y (F(x,y) ^ G(y,z))", {"F": 0.4, "A": 0.5, "G": 0.4}, ()),
@@ -205,7 +274,9 @@ RULES = {
 def test_rules_equal_the_dense_ones(name: str, semantics: str) -> None:
     text, shares, observed = RULES[name]
     case = case_of(text, shares, observed=observed, semantics=semantics)
-    check(case, sparse_of(case))
+    sparse = sparse_of(case)
+    check(case, sparse)
+    check(case, sparse, 3)
 
 
 def test_single_precision_sums_in_double() -> None:
@@ -242,9 +313,19 @@ def test_a_list_above_the_limit_is_rejected() -> None:
 
 
 def test_a_quantifier_over_all_constants_is_rejected() -> None:
-    case = case_of("0.5 S(x) => FORALL y F(x,y)\n0.5 S(x) ^ (FORALL y F(x,y))", {"F": 0.5})
-    with pytest.raises(CostError, match="EXIST y ranges over all 6 constants of thing"):
+    # S(y) is not zero where F has no rows
+    case = case_of("0.5 S(x) => EXIST y (F(x,y) v S(y))", {"F": 0.5})
+    with pytest.raises(CostError, match="EXIST y ranges over all 6 constants of thing") as error:
         sparse_of(case)
+    assert error.value.hint == "give the quantified part a predicate that has facts"
+
+
+def test_all_bindings_of_dense_predicates_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(eliminate, "MAX_BOX", 100)
+    case = case_of("0.5 F(a,b) ^ D(b,c) => S(c)", {"F": 0.5}, n=20)
+    with pytest.raises(CostError, match="this rule needs all 400 bindings of b, c") as error:
+        sparse_of(case)
+    assert error.value.hint == ("add a literal with facts that binds them, or give candidates for the dense predicate")
 
 
 def test_many_complements_are_rejected() -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from generated_text import make_corpora, make_text, make_vectors
+from torch.nn import functional
 
 from experiments.runs import Result, load_results, run_all
 from experiments.text import __main__ as command
@@ -19,10 +20,11 @@ from experiments.text import methods
 from experiments.text.crf import Crf
 from experiments.text.data import LABELS, Document, Sentence, parse_corpus, to_bioes, to_entities
 from experiments.text.encode import Batch, Gazetteer, make_batches
-from experiments.text.heads import DECODE, CrfHead, Head, RuleHead
+from experiments.text.heads import DECODE, CrfHead, DocumentHead, ExactHead, Head, RuleHead
 from experiments.text.lists import find_names, find_pairs, purity, split_units
 from experiments.text.methods import METHODS, Context, train_backbone, train_method
 from experiments.text.model import Backbone
+from experiments.text.names import common_words, find_mentions, whole_document
 from experiments.text.results import ROWS, as_table
 from experiments.text.rules import (
     OUTSIDE,
@@ -293,6 +295,43 @@ def test_the_slope_of_the_likelihood_is_that_of_the_bound(text: Data) -> None:
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
 
 
+def test_mentions_are_capitalised_words_of_one_spelling() -> None:
+    found = document("The Barcelona team beat A Rest", "the Barcelona coach", "Barcelona , The A")
+    common = common_words((found,))
+    pairs = [((a.sentence, a.start), (b.sentence, b.start)) for a, b in find_mentions(found, common)]
+    # each mention with the one before it; "The" is seen in lower case, and A is an initial
+    assert pairs == [((0, 1), (1, 1)), ((1, 1), (2, 0))]
+    (unit,) = whole_document(found, common)
+    assert unit.sentences == found.sentences and len(unit.pairs) == 2
+
+
+def test_without_names_in_common_documents_are_sentences_with_exact_inference(text: Data) -> None:
+    torch.manual_seed(0)
+    batch = next(batch for batch in make_batches(text.testa.items, 100) if not batch.has_list)
+    logits = torch.randn(len(batch.labels), len(LABELS))
+    document_head, exact_head = DocumentHead(), ExactHead()
+    torch.testing.assert_close(document_head.loss(logits, batch, 0), exact_head.loss(logits, batch, 0))
+    assert torch.equal(document_head.labels(logits, batch), exact_head.labels(logits, batch))
+
+
+def test_the_slope_over_a_document_is_that_of_its_marginals(text: Data, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of exact marginals on narrow components, of mean field on the others."""
+    monkeypatch.setattr("logicmp.execute.exact_run.CHEAP_CELLS", 5000)
+    torch.manual_seed(0)
+    head = DocumentHead(iterations=40, damping=0.5)
+    kinds = set()
+    for batch in make_batches(text.testa.documents, 60):
+        logits = torch.randn(len(batch.labels), len(LABELS), requires_grad=True)
+        layer, framed, evidence = head.given(logits, batch)
+        run = layer.exact(framed, evidence)
+        kinds |= set(run.is_exact("label")[0, batch.framed, 0].tolist())
+        (slope,) = torch.autograd.grad(head.loss(logits, batch, 0), logits)
+        q = torch.softmax(layer(framed, evidence)[batch.framed], 1).detach()
+        want = (q - functional.one_hot(batch.labels, len(LABELS))) / len(batch.labels)
+        torch.testing.assert_close(slope, want, rtol=1e-4, atol=1e-6)
+    assert kinds == {True, False}
+
+
 def test_the_list_rule_draws_the_names_of_a_list_together() -> None:
     # two lines of a table; the network is sure of the first name, and undecided about the second
     found = to_corpus("Boston 5 3 | Detroit 4 2")
@@ -493,7 +532,7 @@ def test_an_unknown_method_is_an_error() -> None:
 def test_the_list_rule_does_not_compile_for_long() -> None:
     done, reason = methods.compile_until("adj+list", 12, 600, max_nodes=2000)
     # three times as many with each token
-    assert [tokens for tokens, _, _ in done] == [2, 3]
+    assert [tokens for tokens, _, _ in done] == [2, 3, 4]
     assert reason.startswith("the rules do not compile: ")
     # and the adjacent rules grow as the sentence does
     done, reason = methods.compile_until("adj", 8, 600, max_nodes=2000)

@@ -12,6 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from logicmp import Evidence, LogicMPError, load_facts, load_theory, parse_facts, parse_theory
+from logicmp.facts import db
 
 THEORY = parse_theory("""
 color = {Red, Green}
@@ -246,3 +247,40 @@ def test_every_split_has_the_facts_of_the_readme(data: Path) -> None:
         assert (split, len(facts), values.count(0.0)) == (
             split, int(n_facts.replace(",", "")), int(n_false.replace(",", "") or 0))
         assert set(values) <= {0.0, 1.0}
+
+
+ALIKE = [
+    "Friends(Anna,Bob)", "Friends(Bob, Carl)", "Friends(Carl,Anna)", "Friends(A,B,C)", "Friends(D)", "Friends(a b,C)",
+    "Friends(É,1.5)", 'Friends("x","y,z")', "Friends(A,B) ", "!Friends(A,B)", "Smokes(Anna)", "", "Friends(A,B),",
+    "Friends(A,)", "Friends(A, B, )", "Friends(A,B)Friends(A,B)", "Friends((A,B)", "Friends(A,B)\r", "Advisor(A,B)"]
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(st.one_of(st.sampled_from(ALIKE), st.sampled_from(ALIKE[:3])), max_size=6), st.booleans())
+@example(["Friends(A,B,C)", "Friends(D)"], False)
+@example(["Friends(Anna,Bob)", "Friends(Bob, Carl)"], True)
+def test_lines_that_are_alike_are_read_as_one_by_one(lines: list[str], ends: bool) -> None:
+    """Splitting at commas reads what the regular expression reads, and leaves every other line to it."""
+    def read(text: str) -> tuple[object, ...]:
+        try:
+            facts = parse_facts(text, THEORY)
+        except LogicMPError as error:
+            return (str(error),)
+        lines_of = {name: table.lines.tolist() for name, table in facts.tables.items()}
+        return show(facts), facts.theory, facts.warnings, lines_of
+
+    text = "\n".join(lines) + "\n" * ends
+    alike = read(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(db, "_read_alike", lambda lines, reader, first_line: 0)
+        assert read(text) == alike
+
+
+def test_many_lines_that_are_alike_are_split_at_commas(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "\n".join(f"Friends(P{k}, P{k + 1})" for k in range(100))
+    monkeypatch.setattr(db, "CHUNK", 300)
+    want = parse_facts(text, THEORY)
+    monkeypatch.setattr(db, "_read_plain", None)
+    found = parse_facts(text, THEORY)
+    assert show(found) == show(want) and len(found) == 100
+    assert found.tables["Friends"].lines.tolist() == list(range(1, 101))

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas
+import polars
+import pyarrow
 import pytest
+from pyarrow import parquet
 
 from logicmp import Evidence, LogicMPError, infer, load_facts, parse_facts, parse_theory
+from logicmp.facts import tables
 
 THEORY = parse_theory("""
 color = {Red, Green}
@@ -27,23 +33,46 @@ def show(facts: Evidence) -> list[str]:
             for args, value in zip(table.args, table.values.tolist(), strict=True)]
 
 
-def frames(columns: dict[str, list[Any]]) -> list[Any]:
-    """The same table in every form that is installed."""
-    pandas = pytest.importorskip("pandas")
-    names = list(columns)
-    found = [columns, {name: np.array(column, dtype=object) for name, column in columns.items()},
-             np.array(list(zip(*columns.values(), strict=True)), dtype=object), pandas.DataFrame(columns),
-             pandas.DataFrame(columns, index=range(7, 7 + len(columns[names[0]]))),
-             pandas.DataFrame(columns).astype("category")]
-    return found
+class Stream:
+    """An object that has the Arrow interface, and nothing else."""
+
+    def __init__(self, table: pyarrow.Table):
+        self.table = table
+
+    def __arrow_c_stream__(self, schema: object = None) -> object:
+        return self.table.__arrow_c_stream__(schema)
 
 
-@pytest.mark.parametrize("kind", range(6))
-def test_tables_equal_text(kind: int) -> None:
+KINDS: dict[str, Callable[[dict[str, list[Any]]], Any]] = {
+    "lists": lambda columns: columns,
+    "arrays": lambda columns: {name: np.array(column) for name, column in columns.items()},
+    "objects": lambda columns: {name: np.array(column, dtype=object) for name, column in columns.items()},
+    "2-d array": lambda columns: np.array(list(zip(*columns.values(), strict=True)), dtype=object),
+    "pandas": pandas.DataFrame,
+    "pandas, other index": lambda columns: pandas.DataFrame(columns, index=range(7, 7 + len(columns["a"]))),
+    "pandas categories": lambda columns: pandas.DataFrame(columns).astype("category"),
+    "pandas by pyarrow": lambda columns: pandas.DataFrame(columns).convert_dtypes(dtype_backend="pyarrow"),
+    "polars": polars.DataFrame,
+    "polars categories": lambda columns: polars.DataFrame(columns).with_columns(polars.col("a").cast(
+        polars.String).cast(polars.Categorical)),
+    "polars columns": lambda columns: {name: polars.Series(column) for name, column in columns.items()},
+    "pyarrow": pyarrow.table,
+    "pyarrow in pieces": lambda columns: pyarrow.concat_tables(
+        [pyarrow.table(columns).slice(0, 1), pyarrow.table(columns).slice(1)]),
+    "pyarrow dictionaries": lambda columns: pyarrow.table(
+        {name: pyarrow.chunked_array([column[:1], column[1:]]).dictionary_encode()
+         for name, column in columns.items()}),
+    "pyarrow batch": lambda columns: pyarrow.table(columns).to_batches()[0],
+    "Arrow interface": lambda columns: Stream(pyarrow.table(columns)),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tables_equal_text(kind: str) -> None:
     friends = {"a": ["Anna", "Bob", "Anna"], "b": ["Bob", "Carl", "Dora"]}
-    age = {"who": ["Bob", "Anna"], "years": [31, 7]}
-    label = {"token": [1, 2], "label": ["O", "B"]}
-    got = load_facts({name: frames(table)[kind] for name, table in
+    age = {"a": ["Bob", "Anna"], "years": [31, 7]}
+    label = {"a": [1, 2], "label": ["O", "B"]}
+    got = load_facts({name: KINDS[kind](table) for name, table in
                       (("Friends", friends), ("Age", age), ("label", label))}, THEORY)
     want = parse_facts("Friends(Anna,Bob)\nFriends(Bob,Carl)\nFriends(Anna,Dora)\nAge(Bob,31)\nAge(Anna,7)\n"
                        "label(1) = O\nlabel(2) = B", THEORY)
@@ -51,10 +80,47 @@ def test_tables_equal_text(kind: int) -> None:
     assert got.theory == want.theory
 
 
-def test_values_of_facts() -> None:
-    table = {"x": ["A", "B", "C", "D"], "value": [1, 0, 0.25, None]}
-    assert show(load_facts({"Smokes": table}, THEORY)) == [
+@pytest.mark.parametrize("kind", KINDS)
+def test_values_of_facts(kind: str) -> None:
+    table = {"a": ["A", "B", "C", "D"], "value": [1.0, 0.0, 0.25, None]}
+    assert show(load_facts({"Smokes": KINDS[kind](table) if kind != "2-d array" else table}, THEORY)) == [
         "Smokes(A) 1", "Smokes(B) 0", "Smokes(C) 0.25", "Smokes(D) nan"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_table_names_the_place_of_an_error(kind: str) -> None:
+    if kind == "2-d array":
+        with pytest.raises(LogicMPError, match=r"^Friends, row 2, column '1': the constant is missing\nhint: remove"):
+            load_facts({"Friends": np.array([["A", "B"], ["B", None]], dtype=object)}, THEORY)
+        return
+    with pytest.raises(LogicMPError, match=r"^Friends, row 3, column 'b': the constant is missing\nhint: remove the"):
+        load_facts({"Friends": KINDS[kind]({"a": ["A", "B", "C"], "b": ["A", "B", None]})}, THEORY)
+    with pytest.raises(LogicMPError, match=r"^Age, row 1, column 'n': expected a name or a whole number, got 0\.5\n"
+                       "hint: convert the column to strings"):
+        load_facts({"Age": KINDS[kind]({"a": ["A", "B"], "n": [0.5, 1.5]})}, THEORY)
+    with pytest.raises(LogicMPError, match=r"^Smokes, row 2, column 'value': expected a number between 0 and 1, got 2"):
+        load_facts({"Smokes": KINDS[kind]({"a": ["A", "B"], "value": [1.0, 2.0]})}, THEORY)
+
+
+def test_a_frame_that_is_not_computed_yet() -> None:
+    with pytest.raises(LogicMPError, match=r"^Friends: expected a table, got a LazyFrame, which is not computed yet\n"
+                       r"hint: call \.collect\(\) on it$"):
+        load_facts({"Friends": polars.LazyFrame({"a": ["A"], "b": ["B"]})}, THEORY)
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "lists"])
+def test_frames_are_read_without_pyarrow(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "find_spec", lambda name: None)
+    table = KINDS[kind]({"a": ["Anna", "Bob"], "b": ["Bob", "Carl"]})
+    assert show(load_facts({"Friends": table}, THEORY)) == ["Friends(Anna,Bob) 1", "Friends(Bob,Carl) 1"]
+
+
+def test_integers_are_numbered_in_order_of_appearance() -> None:
+    rng = np.random.default_rng(0)
+    for low, high in ((0, 9), (-5, 5), (10**9, 10**9 + 7), (-2**62, 2**62)):
+        column = rng.integers(low, high, 40)
+        found = load_facts({"Smokes": {"x": column}}, THEORY).tables["Smokes"]
+        assert [row[0] for row in found.args] == [str(x) for x in dict.fromkeys(column.tolist())]
 
 
 def test_csv(tmp_path: Path) -> None:
@@ -68,10 +134,13 @@ def test_csv(tmp_path: Path) -> None:
     assert show(both)[3:] == ["Friends(Anna,Eve) 1", "Smokes(Anna) 1"]
 
 
-def test_parquet(tmp_path: Path) -> None:
-    pyarrow = pytest.importorskip("pyarrow")
-    from pyarrow import parquet
+def test_an_unreadable_parquet_file(tmp_path: Path) -> None:
+    (tmp_path / "friends.parquet").write_text("a,b\n")
+    with pytest.raises(LogicMPError, match=r"^cannot read .*friends\.parquet"):
+        load_facts(f"Friends={tmp_path / 'friends.parquet'}", THEORY)
 
+
+def test_parquet(tmp_path: Path) -> None:
     table = pyarrow.table({"a": ["Anna", "Bob"], "b": ["Bob", "Carl"]})
     parquet.write_table(table, tmp_path / "friends.parquet")
     want = show(parse_facts("Friends(Anna,Bob)\nFriends(Bob,Carl)", THEORY))
@@ -86,7 +155,7 @@ def test_infer_takes_tables() -> None:
     assert dict(got) == dict(infer(rules, "Friends(A,B)\nSmokes(A)", "Smokes"))
 
 
-@pytest.mark.parametrize("tables, message", [
+@pytest.mark.parametrize("given, message", [
     ({"Freinds": {"a": ["A"]}}, "predicate 'Freinds' is used but not declared\nhint: did you mean 'Friends'?"),
     ({"Friends": {"a": ["A"]}}, "Friends: 1 columns ('a'), expected 2, because Friends(person, person)"),
     ({"Friends": {"a": ["A", "B"], "b": ["A", None]}}, "Friends, row 2, column 'b': the constant is missing"),
@@ -95,17 +164,18 @@ def test_infer_takes_tables() -> None:
     ({"Friends": {"a": ["A", "B"], "b": ["A"]}}, "Friends: the columns have different lengths: 'a' 2, 'b' 1"),
     ({"Smokes": {"x": ["A", "B"], "value": [1, 2]}},
      "Smokes, row 2, column 'value': expected a number between 0 and 1, got 2"),
-    ({"Smokes": {"x": ["A"], "value": ["yes"]}}, "Smokes, column 'value': could not convert string to float: 'yes'"),
+    ({"Smokes": {"x": ["A", "B"], "value": ["1", "yes"]}},
+     "Smokes, row 2, column 'value': expected a number between 0 and 1, got 'yes'"),
     ({"Smokes": 3}, "Smokes: expected a table, got a int"),
-    ({"label": {"t": [1], "l": ["X"]}}, "label: 'X' is not a label of label"),
+    ({"label": {"t": [1, 2], "l": ["O", "X"]}}, "label, row 2, column 'l': 'X' is not a label of label"),
     ({"Likes": {"a": ["A", "B"], "c": ["Red", "Blue"]}},
-     "'Blue' is not a constant of type 'color', whose constants are listed\n --> Likes, row 2"),
+     "'Blue' is not a constant of type 'color', whose constants are listed\n --> Likes, row 2, column 'c'"),
     ({"Smokes": {"x": ["A", "B", "A"], "value": [1, 0, 0]}},
      "Smokes(A) is given two different values\n --> Smokes, row 1\n --> Smokes, row 3"),
 ])
-def test_errors_name_the_place(tables: dict[str, Any], message: str) -> None:
+def test_errors_name_the_place(given: dict[str, Any], message: str) -> None:
     with pytest.raises(LogicMPError, match="^" + re.escape(message)):
-        load_facts(tables, THEORY)
+        load_facts(given, THEORY)
 
 
 def test_errors_of_files(tmp_path: Path) -> None:
@@ -122,4 +192,4 @@ def test_errors_of_files(tmp_path: Path) -> None:
 def test_repeated_rows_are_kept_once_with_a_warning() -> None:
     facts = load_facts({"Smokes": {"x": ["A", "B", "A"]}}, THEORY)
     assert show(facts) == ["Smokes(A) 1", "Smokes(B) 1"]
-    assert facts.warnings == ["Smokes: 1 fact of Smokes is given again, first on line 3"]
+    assert facts.warnings == ["Smokes: 1 fact of Smokes is given again, first on row 3"]

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import assume, given, settings
-from networks import network_of, score, worlds
+from networks import literals, network_of, score, worlds
 
 from logicmp import CostError, LogicMPError, RuleError, oracle, parse_facts, parse_theory
 from logicmp.execute.inputs import world_from_tensors
 from logicmp.facts.world import build_world
 from logicmp.ground.build import build_network
-from logicmp.testing.random_models import Model, models
+from logicmp.ground.network import Network
+from logicmp.testing.random_models import Model, models, random_model
+from logicmp.testing.sparse_worlds import sparse_pair
 
 
 def one_valued(model: Model) -> float:
@@ -77,7 +81,7 @@ def test_too_many_groundings_are_rejected_before_they_are_made() -> None:
     with pytest.raises(CostError) as caught:
         network_of(f"p = {{{people}}}\nF(p, p)\n1 F(x, y) => F(y, x)\n1 F(x, y) ^ F(y, z) => F(x, z)")
     assert caught.value.message == ("the evidence leaves at least 27,000,000 groundings of this rule open, after "
-                                    "90,000 of those before it (limit 2,000,000)")
+                                    "90,000 of those before it (limit 10,000,000)")
 
 
 def test_the_semantics_of_the_paper_has_no_network() -> None:
@@ -101,3 +105,49 @@ def test_more_unobserved_atoms_than_fit_are_rejected_before_they_are_numbered() 
     theory = parse_theory("t = {1, ..., 9000}\nP(t, t)\n1 P(x, x)")
     with pytest.raises(CostError, match=r"^P\(t, t\) has 81,000,000 atoms, and not all are observed"):
         build_network(build_world(parse_facts("", theory), ["P"]))
+
+
+def features_of(network: Network) -> list[tuple[object, ...]]:
+    return sorted((int(network.rule[f]), int(network.param[f]), float(network.share[f]),
+                   tuple((v, tuple(sorted(members))) for v, members in literals(network, f)))
+                  for f in range(network.n_features))
+
+
+@pytest.mark.parametrize("first", range(0, 300, 100))
+def test_the_network_of_a_sparse_world_is_that_of_the_dense_one(first: int) -> None:
+    n_checked = 0
+    for seed in range(first, first + 100):
+        model = random_model(random.Random(seed), max_constants=4)
+        sparse, dense = sparse_pair(world_from_tensors(model.theory, model.unary, model.evidence),
+                                    np.random.default_rng(seed))
+        semantics = ("exact", "alchemy")[seed % 2]
+        try:
+            want = build_network(dense, semantics=semantics)
+        except RuleError as error:
+            with pytest.raises(RuleError) as caught:
+                build_network(sparse, semantics=semantics)
+            assert caught.value.message.startswith("the evidence violates this hard rule")
+            assert error.message.startswith("the evidence violates this hard rule")
+            continue
+        got = build_network(sparse, semantics=semantics)
+        n_checked += bool(sparse.supports)
+        np.testing.assert_array_equal(got.cards, want.cards)
+        np.testing.assert_array_equal(got.potentials, want.potentials)
+        np.testing.assert_allclose(got.base, want.base)
+        assert got.n_features == want.n_features
+        assert [got.name(v) for v in range(got.n_own)] == [want.name(v) for v in range(want.n_own)]
+        if len(got.cards) == got.n_own:
+            assert features_of(got) == features_of(want)
+    assert n_checked > 40
+
+
+def test_progress_and_memory_are_seen_while_a_rule_is_grounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("logicmp.ground.join.PIECE", 20)
+    monkeypatch.setattr("logicmp.ground.build.REPORTED", 10)
+    world = build_world(parse_facts("", parse_theory("p = {1, ..., 10}\nF(p, p)\n1 F(x, y) => F(y, x)\n1 F(x, x)")))
+    seen: list[tuple[int, int]] = []
+    needed: list[float] = []
+    build_network(world, progress=lambda done, n: seen.append((done, n)), allow=lambda n, what: needed.append(n))
+    assert seen == [(0, 2)] * 5 + [(1, 2), (2, 2)]
+    assert max(needed) == 110 * 200
+    assert needed[0] == 100 * 200

@@ -5,14 +5,16 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logicmp.ground.join import Relation, join, number_rows, ragged_ranges, relation
+from logicmp.ground.join import Rows, Table, join, number_rows, ragged_ranges, table_of
+from logicmp.ground.patterns import Listed, Pattern
 from logicmp.normalize.cubes import Const, Differ, Same, Var
 
 
-def brute_force(relations: list[Relation], conditions: list[Same | Differ],
+def brute_force(relations: list[Table], conditions: list[Same | Differ],
                 windows: dict[str, tuple[int, int]]) -> set[tuple[int, ...]]:
     found = set()
     for values in itertools.product(*(range(*window) for window in windows.values())):
@@ -27,30 +29,57 @@ def brute_force(relations: list[Relation], conditions: list[Same | Differ],
     return found
 
 
-def test_a_join_finds_exactly_the_bindings_that_satisfy_all_relations() -> None:
+@pytest.mark.parametrize("piece", [2, 2**20])
+def test_a_join_finds_exactly_the_bindings_that_satisfy_all_relations(piece: int,
+                                                                      monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("logicmp.ground.join.PIECE", piece)
     rng = np.random.default_rng(0)
     for _ in range(200):
         sizes = {name: int(rng.integers(1, 5)) for name in "xyz"}
         windows = {name: (0, size) for name, size in sizes.items()}
-        relations = []
-        for _ in range(rng.integers(0, 4)):
+        tables, relations = [], []
+        for k in range(rng.integers(0, 4)):
             names = tuple(rng.permutation(list("xyz"))[: rng.integers(0, 4)].tolist())
-            relations.append(Relation(names, rng.random([sizes[name] for name in names]) < rng.choice([0.2, 0.7, 1.0])))
+            table = Table(names, rng.random([sizes[name] for name in names]) < rng.choice([0.2, 0.7, 1.0]))
+            tables.append(table)
+            relations.append(table if rng.random() < 0.5 else as_list(k, table, rng))
         terms = [Var("x"), Var("y"), Var("z", -1), Const(0)]
         conditions: list[Same | Differ] = []
         for _ in range(rng.integers(0, 3)):
             i, j = rng.choice(4, 2, replace=False)
             conditions.append((Same, Differ)[rng.integers(2)](terms[i], terms[j]))
-        rows = join(relations, conditions, windows, lambda n: None)
-        got = set(zip(*(rows.columns[name].tolist() for name in windows), strict=True))
-        assert got == brute_force(relations, conditions, windows)
-        assert rows.n == len(got)
+        got: list[tuple[int, ...]] = []
+        for rows in join(relations, conditions, windows, lambda n: None):
+            assert 0 < rows.n <= piece
+            got += zip(*(rows.columns[name].tolist() for name in windows), strict=True)
+            for r in relations:
+                if isinstance(r, Listed):
+                    check_places(r, rows)
+        assert set(got) == brute_force(tables, conditions, windows)
+        assert len(got) == len(set(got))
+
+
+def as_list(k: int, table: Table, rng: np.random.Generator) -> Listed:
+    """The same relation as a list: of some places that allow it, or, negated, of all that do not and some others."""
+    is_negated = bool(rng.integers(2))
+    inside = ~table.table | (rng.random(table.sizes) < 0.3) if is_negated else table.table
+    columns = tuple(c.astype(np.int32) for c in np.nonzero(inside)) if table.names else (
+        np.zeros(int(inside), dtype=np.int32),)
+    pattern = Pattern(table.names, columns, table.sizes or (1,))
+    return Listed(k, pattern, table.table[inside].reshape(-1), is_negated, keep_places=True)
+
+
+def check_places(r: Listed, rows: Rows) -> None:
+    for row, place in enumerate(rows.places[r.number].tolist()):
+        own = [int(rows.columns[name][row]) for name in r.names]
+        at = [j for j in range(r.pattern.n) if [int(c[j]) for c in r.pattern.columns[: len(r.names)]] == own]
+        assert [place] == (at or [-1])
 
 
 def test_a_literal_with_constants_repeats_and_shifts_is_a_relation() -> None:
     table = np.arange(9).reshape(3, 3) % 2 == 0
-    assert relation(table, (Const(1), Var("y")), {"y": 3}).table.tolist() == table[1].tolist()
-    shifted = relation(table, (Var("i"), Var("i", 1)), {"i": 3})
+    assert table_of(table, (Const(1), Var("y")), {"y": 3}).table.tolist() == table[1].tolist()
+    shifted = table_of(table, (Var("i"), Var("i", 1)), {"i": 3})
     assert shifted.names == ("i",)
     assert shifted.table.tolist() == [bool(table[0, 1]), bool(table[1, 2]), False]
 
@@ -76,7 +105,7 @@ def test_ragged_ranges_are_those_of_a_loop(ranges: list[tuple[int, int]]) -> Non
 
 def test_the_guard_sees_the_number_of_rows_before_they_are_made() -> None:
     seen: list[int] = []
-    everything = Relation(("x", "y"), np.ones((3, 4), dtype=bool))
-    rows = join([everything], [], {"x": (0, 3), "y": (0, 4)}, seen.append)
+    everything = Table(("x", "y"), np.ones((3, 4), dtype=bool))
+    (rows,) = join([everything], [], {"x": (0, 3), "y": (0, 4)}, seen.append)
     assert rows.n == 12
-    assert seen == [3, 12]
+    assert seen == [12]

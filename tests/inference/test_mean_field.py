@@ -100,7 +100,7 @@ def test_a_corrected_run_that_never_converges_gives_plain_mean_field_and_says_so
     ({"tolerance": 0.0}, "tolerance is 0"),
     ({"schedule": "paper"}, "the schedule does not run until convergence"),
     ({"semantics": "paper"}, "the paper's semantics has no ground network"),
-    ({"max_groundings": 3}, "the evidence leaves at least 2 groundings of this rule open, after 3 of those before "
+    ({"max_groundings": 3}, "the evidence leaves at least 6 groundings of this rule open, after 3 of those before "
      "it (limit 3)")])
 def test_the_notes_report_why_a_run_has_no_correction(options: dict[str, Any], why: str) -> None:
     facts = "Smokes(Anna)"

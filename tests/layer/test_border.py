@@ -148,7 +148,7 @@ CALLS: dict[str, tuple[str, dict[str, Any], str]] = {
         f"symmetric C(t, t)\n{TRANSITIVITY}",
         {"unary": torch.zeros(2, 2), "evidence": {"C": torch.tensor([[math.nan, 1], [0, math.nan]])}},
         "evidence['C'] makes an atom true in one order and false in the other, but symmetric C(t, t)\n"
-        "hint: symmetric evidence equals its transpose; NaN is unobserved"),
+        "hint: the tensor of a symmetric predicate equals its transpose; NaN is unobserved"),
     "integers": (
         TRANSITIVITY, {"unary": torch.zeros(3, 3, dtype=torch.long)},
         "unary['C'] has dtype torch.int64; log-odds are floating point\nhint: call .float() on it"),

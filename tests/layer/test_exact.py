@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from logicmp import CostError, LogicMP, LogicMPError, decode, oracle, parse_theory
+from logicmp.execute.exact_run import SHARPNESS, ExactRun
 from logicmp.parse.theory import Predicate
 from logicmp.testing.random_models import Model, models
 
@@ -184,8 +185,10 @@ def test_a_mask_over_the_values_of_a_functional_argument() -> None:
 def test_a_mask_that_tables_cannot_express_is_an_error(rules: str, words: str) -> None:
     layer = LogicMP(rules, method="exact")
     evidence = {"R": torch.zeros(3, 3, dtype=torch.bool)} if "R" in rules else None
-    with pytest.raises(CostError, match=words):
-        layer({"P": torch.zeros(2, 3)}, evidence, mask={"a": padded([3, 2], 3)})
+    for call, other in ((layer, "use method='mean-field'"), (layer.decode, "use logicmp.decode")):
+        with pytest.raises(CostError, match=words) as error:
+            call({"P": torch.zeros(2, 3)}, evidence, mask={"a": padded([3, 2], 3)})
+        assert str(error.value.hint).startswith(f"call the layer with items of one size, without mask; or {other}")
 
 
 # hard rules
@@ -213,7 +216,7 @@ def test_contradictions_are_errors_that_name_the_item() -> None:
     layer = LogicMP("A\nB\nA => B.", method="exact")
     unary = {"A": torch.zeros(3), "B": torch.zeros(3)}
     nan = math.nan
-    with pytest.raises(LogicMPError, match="evidence of item 1"):
+    with pytest.raises(LogicMPError, match="this hard rule is violated by the evidence of item 1"):
         layer(unary, {"A": torch.tensor([1.0, 1.0, nan]), "B": torch.tensor([nan, 0.0, nan])})
     with pytest.raises(LogicMPError, match="labels of item 2"):
         layer.loss(unary, {"A": torch.tensor([1, 1, 1]).bool(), "B": torch.tensor([1, 1, 0]).bool()})
@@ -249,6 +252,15 @@ def test_the_best_world_equals_that_of_the_solvers() -> None:
     assert isinstance(found, Tensor)
     want = decode(parse_theory(TREE), {"L": unary}, {"parent": parent}).values["L"]
     assert torch.equal(found, want)
+
+
+def test_evidence_with_a_batch_and_logits_without() -> None:
+    layer = LogicMP(TAGGER, method="exact", dtype=DOUBLE)
+    evidence = torch.full((2, 4, 3), math.nan, dtype=DOUBLE)
+    evidence[1, 0, 2] = 1
+    out = layer({"label": randn(4, 3)}, {"label": evidence})["label"]
+    for k in range(2):
+        torch.testing.assert_close(out[k], layer({"label": randn(4, 3)}, {"label": evidence[k]})["label"])
 
 
 def test_labels_in_words_that_help() -> None:
@@ -292,6 +304,45 @@ def test_auto_gives_up_before_it_grounds_too_much() -> None:
     assert str(layer.exact(randn(2, 2))).startswith("exact on")
 
 
+# chains of different strength: the first item repeats its labels, the second alternates
+PLAIN = ("label(token) in {A, B, C}\nlabel(i) in {A} => label(i+1) in {A, B}\n"
+         "label(i) in {B} => label(i+1) in {B, C}\nlabel(i) in {C} => label(i+1) in {C, A}")
+
+
+def test_auto_finds_the_strength_of_rules_without_weights_by_the_logits_of_each_item() -> None:
+    theory = parse_theory(PLAIN)
+    layer = LogicMP(theory, method="auto", dtype=DOUBLE)
+    unary = torch.stack([torch.eye(3, dtype=DOUBLE)[[0, 0, 0, 1, 1]], torch.eye(3, dtype=DOUBLE)[[0, 2, 1, 0, 2]]]) * 3
+    unary = (unary + 0.3 * randn(2, 5, 3)).requires_grad_()
+    strength = layer._run(unary, None, None).strength(layer.options.schedule)
+    assert strength[0] > 1 > strength[1]
+    out = layer(unary)
+    for k, temperature in enumerate((strength / SHARPNESS).tolist()):
+        weights = [torch.tensor(SHARPNESS, dtype=DOUBLE)] * 3
+        want = oracle.exact_marginals(theory, {"label": unary[k].detach() / temperature}, None, {"token": 5},
+                                      weights=weights)["label"]
+        torch.testing.assert_close((out[k].detach() / temperature).softmax(-1), want, rtol=1e-7, atol=1e-9)
+    # the strength itself has no gradient
+    (slope,) = torch.autograd.grad(out[0].logsumexp(-1).sum(), unary)
+    fixed = ExactRun(layer.exact(unary).parts, layer._inputs(unary, None, None), layer.weights).sharpened(strength)
+    (want,) = torch.autograd.grad(fixed.logits()["label"][0].logsumexp(-1).sum(), unary)
+    torch.testing.assert_close(slope, want)
+    assert str(layer.report(unary)).startswith("exact")
+    # as they are: under method "exact", under a schedule that does not calibrate, and where a rule has a weight
+    exact = LogicMP(theory, method="exact", dtype=DOUBLE)(unary)
+    torch.testing.assert_close(LogicMP(theory, method="auto", schedule="paper", dtype=DOUBLE)(unary), exact)
+    weighted = LogicMP(PLAIN.replace("label(i) in {A} =>", "1 label(i) in {A} =>"), method="auto", dtype=DOUBLE)
+    torch.testing.assert_close(weighted(unary), exact)
+
+
+def test_padding_does_not_change_the_strength_of_rules_without_weights() -> None:
+    layer = LogicMP(PLAIN, method="auto", dtype=DOUBLE)
+    unary, mask = randn(2, 6, 3), padded([4, 6], 6)
+    out = layer(unary, mask=mask)
+    torch.testing.assert_close(out[0, :4], layer(unary[0, :4]))
+    torch.testing.assert_close(out[1], layer(unary[1]))
+
+
 def test_the_report_counts_violations_exactly() -> None:
     rules = "2 L(x) => L(x+1)\nL(x) => L(x+2)."
     unary = torch.stack([randn(5), randn(5, seed=1)])
@@ -303,6 +354,7 @@ def test_the_report_counts_violations_exactly() -> None:
                 for x in unary) / 2e-6
     assert report.rules[0].after == pytest.approx(2 * 4 - slope, abs=1e-5)
     assert report.rules[1].after == 0
+    assert all(rule.push is rule.support is rule.error is None for rule in report.rules)
     assert str(report).startswith("exact on 1 of 1 components: 5 variables")
     assert "exact" in str(LogicMP(TRANSITIVE, method="auto").report({"A": torch.zeros(7), "C": torch.zeros(7, 7)}))
 

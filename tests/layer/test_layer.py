@@ -350,6 +350,16 @@ def test_a_padded_batch_is_its_items_one_by_one(name: str, semantics: str, reduc
         close(layer.theory_loss(unary, mask=mask)[k], layer.theory_loss(item), 1e-9, 1e-10)
 
 
+def test_observed_atoms_of_missing_entities_do_not_count() -> None:
+    # the second argument of F is in no other literal: evidence that is true in the padding was counted
+    layer = LogicMP("F(p, p)\nS(p)\n1 F(x,y) => S(x)", dtype=torch.float64)
+    x, links = torch.randn(2, 4, dtype=torch.float64), torch.ones(4, 4, dtype=torch.bool)
+    mask = torch.tensor([[True, True, True, False], [True, True, True, True]])
+    got = layer({"S": x}, {"F": links}, mask)["S"]
+    close(got[0, :3], layer({"S": x[0, :3]}, {"F": links[:3, :3]})["S"])
+    close(got[1], layer({"S": x[1]}, {"F": links})["S"])
+
+
 def test_one_mask_without_batch_is_for_all_items() -> None:
     layer = LogicMP(TRANSITIVITY, iterations=2).double()
     x = randn(3, 4, 4)
@@ -646,3 +656,24 @@ def test_without_gradients_the_layer_gives_the_same(model: Model) -> None:
         assume(False)
     with torch.no_grad():
         all_close(layer(batch, model.evidence), want)
+
+
+@pytest.mark.parametrize("rules", [
+    "A(t)\nB(t)\n1 (A(i) ^ A(i+1)) v (B(i+2) ^ A(i))",
+    "A(t)\nB(t)\n1 (A(i) ^ A(i+1)) v (B(i-1) ^ A(i))",
+    "label = {X, Y, Z}\nA(t, label!)\nB(t)\n" + "".join(
+        f"{k} (A(i, {a}) ^ A(i+1, {b})) v (B(i+2) ^ A(i, {a}))\n" for k, (a, b) in enumerate(
+            [("X", "Y"), ("Y", "Z"), ("Z", "X"), ("X", "X"), ("Y", "Y")], 1))])
+def test_padding_counts_nowhere_if_terms_of_a_rule_read_different_neighbours(rules: str) -> None:
+    layer = LogicMP(rules, schedule="paper", iterations=2, dtype=torch.float64)
+    rng, n_labels = torch.Generator().manual_seed(0), (3,) * ("label" in rules)
+    unary = {"A": torch.randn(3, 7, *n_labels, dtype=torch.float64, generator=rng),
+             "B": torch.randn(3, 7, dtype=torch.float64, generator=rng)}
+    lengths = [7, 4, 2]
+    mask = {"t": torch.arange(7) < torch.tensor(lengths)[:, None]}
+    together, counts = layer(unary, mask=mask), layer.violations(unary, mask=mask)
+    for k, n in enumerate(lengths):
+        own = {name: x[k, :n] for name, x in unary.items()}
+        alone = layer(own)
+        assert all(torch.allclose(together[name][k, :n], alone[name], rtol=1e-9) for name in alone)
+        assert torch.allclose(counts[k], layer.violations(own), rtol=1e-9)

@@ -16,20 +16,20 @@ RING = [np.array([0, 1, 2, 3, 4, 5, 0]), np.array([1, 2, 3, 4, 5, 0, 2])]
 PLANS = {
     # both directions read the same list
     "2 F(x,y) => (S(x) <=> S(y))": ("F", """\
-%0 = ReadAll(predicate='S', labels=None)
+%0 = S
 rule 1: +1 %0 !%0 over 7 rows
 rule 1: +1 !%0 %0 over 7 rows
 7 rows
 """),
     # the ends of a chain are counts, known before anything runs
     "2 F(x,y) ^ F(y,z) => S(y)": ("F", """\
-%0 = ReadAll(predicate='S', labels=None)
+%0 = S
 rule 1: +1 !%0 over 7 rows
 7 rows
 """),
     # a latent head outside the list is false: premises alone, minus premises with the head
     "2 C(a,b) ^ C(b,c) => C(a,c)": ("", """\
-%0 = ReadAll(predicate='C', labels=None)
+%0 = C
 %1 = sum of %0 over 7 rows by 6 places
 rule 1: +1 %0 %1 over 7 rows
 rule 1: -1 %0 %0 %0 over 1 rows

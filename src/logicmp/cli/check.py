@@ -3,39 +3,66 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from ..errors import CostError
 from ..facts.columns import Evidence
-from ..facts.db import load_facts
+from ..facts.db import load_facts, parse_facts
 from ..facts.world import describe_missing
 from ..normalize.build import normalize_theory
 from ..normalize.review import find_warnings
 from ..parse.load import load_theory
 from ..parse.theory import Theory
 from ..show.answers import plural
-from .options import Format, FormatOption, Grammar, GrammarOption, TheoryFile
+from ..show.supports import WorldReport, report_world
+from .options import (
+    CandidatesOption,
+    ClosedOption,
+    EvidenceOption,
+    Format,
+    FormatOption,
+    Grammar,
+    GrammarOption,
+    OpenOption,
+    Outside,
+    OutsideOption,
+    Premises,
+    PremisesOption,
+    QueriedOption,
+    ReachOption,
+    TheoryFile,
+    WorldName,
+    WorldOption,
+    make_world,
+)
 
 
 def check(
     file: TheoryFile,
-    evidence: Annotated[
-        Path | None, typer.Option("-e", "--evidence", help="Also check the facts in this .db file.")] = None,
+    evidence: EvidenceOption = None,
+    query: QueriedOption = None,
+    world: WorldOption = WorldName.alchemy,
+    closed: ClosedOption = "",
+    opened: OpenOption = "",
+    candidates: CandidatesOption = None,
+    reach: ReachOption = 0,
+    premises: PremisesOption = Premises.all,
+    outside: OutsideOption = Outside.false,
     fmt: FormatOption = Format.text,
     grammar: GrammarOption = Grammar.auto,
 ) -> None:
     """Summarize FILE: types, predicates, rules and warnings.
 
+    With facts, also show which atoms of each predicate infer would use, and how many rows the rules need.
+
     \b
         logicmp check smoking.mln
-        logicmp check smoking.mln -e smoking.db
+        logicmp check smoking.mln -e smoking.db -q Smokes
         cat smoking.mln | logicmp check -
     """
     theory = load_theory(file, grammar.value)
-    facts = None if evidence is None else load_facts(evidence, theory)
+    facts = load_facts(evidence, theory) if evidence else parse_facts("", theory) if candidates else None
     if facts is not None:
         theory = facts.theory
     try:
@@ -47,10 +74,16 @@ def check(
     if facts is not None:
         missing = (describe_missing(theory, table) for table in facts.tables.values())
         warnings += [*facts.warnings, *(f"if queried, {note}" for note in missing if note)]
-    typer.echo(_as_json(theory, facts, warnings) if fmt is Format.json else _as_text(file, theory, facts, warnings))
+    report = None
+    if facts is not None:
+        report, problem = report_world(lambda option: make_world(
+            facts, query, candidates, reach, premises, option, world, closed, opened), outside.value)
+        warnings += [f"infer with these options: {problem}"] if problem else []
+    typer.echo(_as_json(theory, facts, warnings, report) if fmt is Format.json else
+               _as_text(file, theory, facts, warnings, report))
 
 
-def _as_text(file: str, theory: Theory, facts: Evidence | None, warnings: list[str]) -> str:
+def _as_text(file: str, theory: Theory, facts: Evidence | None, warnings: list[str], report: WorldReport | None) -> str:
     counts = ", ".join(plural(len(items), name) for items, name in (
         (theory.types, "type"), (theory.predicates, "predicate"), (theory.rules, "rule"), (warnings, "warning")))
     lines = [f"{file}: {counts}", "", "types"]
@@ -66,17 +99,20 @@ def _as_text(file: str, theory: Theory, facts: Evidence | None, warnings: list[s
         lines += [f"  {name:<12} {len(table)}" for name, table in facts.tables.items()]
         lines += ["  atoms without a fact: false if their predicate has facts and is not queried (see infer --world), "
                   "else", "  unobserved, with prior probability 0.5 (see infer --prior)"]
+    if report is not None:
+        lines += ["", *report.to_lines()]
     if warnings:
         lines += ["", "warnings", *(f"  {warning}" for warning in warnings)]
     return "\n".join(lines)
 
 
-def _as_json(theory: Theory, facts: Evidence | None, warnings: list[str]) -> str:
+def _as_json(theory: Theory, facts: Evidence | None, warnings: list[str], report: WorldReport | None) -> str:
     return json.dumps({
         "types": {t.name: {"constants": list(t.constants), "closed": t.closed} for t in theory.types},
         "predicates": {p.name: str(p) for p in theory.predicates},
         "rules": [{"line": rule.span.line if rule.span else None, "rule": str(rule), "weight": rule.weight,
                    "hard": rule.is_hard, "variables": rule.variables} for rule in theory.rules],
         "facts": None if facts is None else {name: len(table) for name, table in facts.tables.items()},
+        **({} if report is None else report.to_dict()),
         "warnings": warnings,
     }, indent=2)

@@ -35,7 +35,9 @@ def compare(
         help="Draw the answers of each method against those of the first to this .png, .svg or .pdf file.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the table and errors only.")] = False,
 ) -> None:
-    """Answer the same queries by several methods: seconds, memory, log Z, and the difference to the first method.
+    """Compare several methods on the same queries.
+
+    The table has seconds, memory, log Z, and the difference to the first method.
 
     All other options are those of `logicmp infer`; limits hold for each method.
 

@@ -8,13 +8,36 @@ from typing import Annotated
 import typer
 
 from ..errors import LogicMPError, closest
+from ..facts.db import load_facts, parse_facts
 from ..normalize.build import normalize_theory
 from ..normalize.cubes import NormalForm
 from ..parse.load import load_theory
 from ..parse.query import split_names
 from ..plan.build import build_plan
 from ..plan.steps import Plan
-from .options import Format, FormatOption, Grammar, GrammarOption, Semantics, SemanticsOption, TheoryFile
+from ..show.supports import WorldReport, report_world
+from .options import (
+    CandidatesOption,
+    ClosedOption,
+    EvidenceOption,
+    Format,
+    FormatOption,
+    Grammar,
+    GrammarOption,
+    OpenOption,
+    Outside,
+    OutsideOption,
+    Premises,
+    PremisesOption,
+    QueriedOption,
+    ReachOption,
+    Semantics,
+    SemanticsOption,
+    TheoryFile,
+    WorldName,
+    WorldOption,
+    make_world,
+)
 
 PlanOption = Annotated[bool, typer.Option("--plan", help="Also show the tensor plan: its steps and their cost.")]
 SizeOption = Annotated[list[str] | None, typer.Option(
@@ -28,17 +51,39 @@ def explain(
     with_plan: PlanOption = False,
     size: SizeOption = None,
     observed: ObservedOption = "",
+    evidence: EvidenceOption = None,
+    query: QueriedOption = None,
+    world: WorldOption = WorldName.alchemy,
+    closed: ClosedOption = "",
+    opened: OpenOption = "",
+    candidates: CandidatesOption = None,
+    reach: ReachOption = 0,
+    premises: PremisesOption = Premises.all,
+    outside: OutsideOption = Outside.false,
     fmt: FormatOption = Format.text,
     grammar: GrammarOption = Grammar.auto,
 ) -> None:
     """Show how each rule in FILE can be violated, and its tensor plan.
 
+    With facts, also show which atoms of each predicate infer would use, and the plan for these facts.
+
     \b
         logicmp explain smoking.mln
         logicmp explain smoking.mln --plan --size person=1000
+        logicmp explain smoking.mln --plan -e smoking.db -q Smokes
         cat smoking.mln | logicmp explain -
     """
     theory = load_theory(file, grammar.value)
+    if evidence or candidates:
+        if size or observed:
+            raise LogicMPError(f"--{'size' if size else 'observed'} cannot be used with facts, which decide it")
+        facts = load_facts(evidence, theory) if evidence else parse_facts("", theory)
+        report, problem = report_world(lambda option: make_world(
+            facts, query, candidates, reach, premises, option, world, closed, opened), outside.value, semantics.value)
+        if report is None:
+            raise LogicMPError(problem)
+        _echo_world(report, semantics.value, with_plan, fmt)
+        return
     sizes = _sizes(size or [])
     form = normalize_theory(theory, semantics.value, sizes)
     plan = _plan(form, sizes, split_names(observed)) if with_plan else None
@@ -46,6 +91,25 @@ def explain(
         typer.echo(json.dumps(_as_dict(form) | ({} if plan is None else {"plan": plan.to_dict()}), indent=2))
     else:
         typer.echo(str(form) if plan is None else f"{form}\n{plan}", nl=False)
+
+
+def _echo_world(report: WorldReport, semantics: str, with_plan: bool, fmt: Format) -> None:
+    """The rules as the world changes them, the atoms of each predicate, and the plans: lists of rows and tensors."""
+    known = report.world
+    form = normalize_theory(known.theory, semantics, known.sizes)
+    plan = None
+    if with_plan:
+        plan = build_plan(form if report.rows is None else report.rows.dense, known.sizes, known.observed)
+    if fmt is Format.json:
+        plans = {} if plan is None else {"plan": plan.to_dict(), "lists": report.rows and report.rows.to_dict()}
+        typer.echo(json.dumps(_as_dict(form) | report.to_dict() | plans, indent=2))
+        return
+    parts = [str(form), "\n".join(report.to_lines()) + "\n"]
+    if with_plan and report.rows is not None:
+        parts.append(f"rules over sparse predicates, as lists of rows\n{report.rows}")
+    if plan is not None and plan.steps:
+        parts.append(str(plan))
+    typer.echo("\n".join(parts), nl=False)
 
 
 def _sizes(given: list[str]) -> dict[str, int]:

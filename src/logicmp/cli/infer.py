@@ -19,7 +19,25 @@ from ..parse.query import split_names
 from ..parse.theory import Theory
 from ..show.answers import describe, plural, to_csv, to_json, to_text, trace_to_csv
 from ..show.progress import print_message, shown_progress
-from .options import Grammar, GrammarOption, InputOption, Semantics, SemanticsOption, read_bytes
+from .options import (
+    CandidatesOption,
+    ClosedOption,
+    EvidenceOption,
+    Grammar,
+    GrammarOption,
+    InputOption,
+    OpenOption,
+    Outside,
+    OutsideOption,
+    Premises,
+    PremisesOption,
+    ReachOption,
+    Semantics,
+    SemanticsOption,
+    WorldName,
+    WorldOption,
+    read_bytes,
+)
 
 if TYPE_CHECKING:
     from ..inference.answers import Marginals
@@ -33,18 +51,10 @@ class OutputFormat(StrEnum):
     csv = "csv"
 
 
-class WorldName(StrEnum):
-    alchemy = "alchemy"
-    open = "open"
-    closed = "closed"
-
-
 def infer(
     context: typer.Context,
     models: InputOption,
-    evidence: Annotated[list[str] | None, typer.Option(
-        "-e", "--evidence", metavar="FILE", help="Facts: a .db file, - for stdin, or Friends=friends.csv for the table "
-        "of a predicate (.csv, .parquet); repeatable.")] = None,
+    evidence: EvidenceOption = None,
     query: Annotated[list[str] | None, typer.Option(
         "-q", "--query", metavar="P,Q(x,A),...", help="Predicates, atoms or formulas to answer; without -q and -f, "
         "every predicate that is not closed.")] = None,
@@ -57,23 +67,16 @@ def infer(
     fmt: Annotated[OutputFormat, typer.Option(
         "--format", help="text: one answer per line, 'Pred(A,B) 0.478', as Alchemy writes it.")] = OutputFormat.text,
     semantics: SemanticsOption = Semantics.exact,
-    world: Annotated[WorldName, typer.Option(
-        help="Which atoms without a fact are false. alchemy: those of predicates that have facts and are not queried; "
-        "open: those of predicates declared with *; closed: those of predicates that are not queried.")
-    ] = WorldName.alchemy,
-    closed: Annotated[str, typer.Option(
-        "-cw", "--closed", metavar="P,Q", help="Close these predicates: their atoms without a fact are false.")] = "",
-    opened: Annotated[str, typer.Option(
-        "-ow", "--open", metavar="P,Q", help="Open these predicates: their atoms without a fact are unobserved.")] = "",
+    world: WorldOption = WorldName.alchemy,
+    closed: ClosedOption = "",
+    opened: OpenOption = "",
     prior: Annotated[list[str] | None, typer.Option(
         metavar="P=0.1", help="Set the probability of atoms of the open predicate P without a fact, if no rule "
         "mentions them, above 0 and below 1; default 0.5; repeatable.")] = None,
-    candidates: Annotated[list[str] | None, typer.Option(
-        "--candidates", metavar="FILE", help="Mean field: atoms that can be true, written as facts; all other atoms of "
-        "their predicates are false; repeatable.")] = None,
-    reach: Annotated[int, typer.Option(
-        metavar="K", help="Mean field: candidates of open predicates with over a million atoms are what the rules "
-        "conclude from the facts in K applications; 0 takes all atoms.")] = 0,
+    candidates: CandidatesOption = None,
+    reach: ReachOption = 0,
+    premises: PremisesOption = Premises.all,
+    outside: OutsideOption = Outside.false,
     seed: Annotated[int, typer.Option("-seed", "--seed", help="Set the seed of all random choices.")] = 0,
     iterations: Annotated[int | None, typer.Option(
         help="Mean field, bp, hl-mrf: maximum number of iterations; mean field with --tolerance 0 runs exactly this "
@@ -134,18 +137,19 @@ def infer(
         check_plot(plot)
     if [*models, *(evidence or []), *(candidates or [])].count("-") > 1:
         raise LogicMPError("standard input ('-') can be read only once")
-    queries = _queries(query or [], query_file)
     say = (lambda text: None) if quiet else print_message
-    ask: dict[str, Any] = {"query": queries or None, "semantics": semantics.value, "world": world.value,
-                           "closed": split_names(closed), "opened": split_names(opened),
-                           "prior": _priors(prior or []), "seed": seed, "limits": limits, "reach": reach}
     with shown_progress(quiet) as shown, kept(limits, shown) as progress:
         progress("reading", 0, 0)
         theory = load_theory(models, grammar.value)
         facts = load_facts(evidence, theory) if evidence else parse_facts("", theory)
-        ask["candidates"] = load_facts(candidates, facts.theory) if candidates else None
+        allowed = load_facts(candidates, facts.theory) if candidates else None
+        queries = _queries(query or [], query_file)
         for warning in facts.warnings:
             say(f"warning: {warning}")
+        ask: dict[str, Any] = {"query": queries or None, "semantics": semantics.value, "world": world.value,
+                               "closed": split_names(closed), "opened": split_names(opened),
+                               "prior": _priors(prior or []), "seed": seed, "limits": limits, "candidates": allowed,
+                               "reach": reach, "premises": premises.value, "outside": outside.value}
         # importing torch is slow, so errors in the files are reported first
         progress("importing", 0, 0)
         from ..inference.run import infer as run

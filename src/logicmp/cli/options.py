@@ -9,6 +9,10 @@ from typing import Annotated
 import typer
 
 from ..errors import LogicMPError
+from ..facts.columns import Evidence
+from ..facts.db import load_facts
+from ..facts.world import World
+from ..parse.query import parse_queries, split_names
 
 
 class Format(StrEnum):
@@ -20,6 +24,22 @@ class Grammar(StrEnum):
     auto = "auto"
     standard = "standard"
     prac = "prac"
+
+
+class WorldName(StrEnum):
+    alchemy = "alchemy"
+    open = "open"
+    closed = "closed"
+
+
+class Premises(StrEnum):
+    all = "all"
+    facts = "facts"
+
+
+class Outside(StrEnum):
+    false = "false"
+    skip = "skip"
 
 
 class Semantics(StrEnum):
@@ -44,9 +64,46 @@ InputOption = Annotated[list[str], typer.Option(
 FormatOption = Annotated[Format, typer.Option("--format", help="Print text for people or JSON for programs.")]
 GrammarOption = Annotated[
     Grammar, typer.Option("--grammar", help="standard: lower-case variables; prac: ?x variables; auto: detect.")]
+EvidenceOption = Annotated[list[str] | None, typer.Option(
+    "-e", "--evidence", metavar="FILE", help="Facts: a .db file, - for stdin, or Friends=friends.csv for the table of "
+    "a predicate (.csv, .parquet); repeatable.")]
+WorldOption = Annotated[WorldName, typer.Option(
+    help="Which atoms without a fact are false. alchemy: those of predicates that have facts and are not queried; "
+    "open: those of predicates declared with *; closed: those of predicates that are not queried.")]
+ClosedOption = Annotated[str, typer.Option(
+    "-cw", "--closed", metavar="P,Q", help="Close these predicates: their atoms without a fact are false.")]
+OpenOption = Annotated[str, typer.Option(
+    "-ow", "--open", metavar="P,Q", help="Open these predicates: their atoms without a fact are unobserved.")]
+CandidatesOption = Annotated[list[str] | None, typer.Option(
+    "--candidates", metavar="FILE", help="Atoms that can be true, written as facts; all other atoms of their "
+    "predicates are false; repeatable.")]
+ReachOption = Annotated[int, typer.Option(
+    metavar="K", help="Find the candidates of open predicates with over a million atoms: what the rules conclude from "
+    "the facts in K applications; 0 takes all atoms.")]
+PremisesOption = Annotated[Premises, typer.Option(
+    help="Which atoms the premises of rules read. facts: the true facts of open predicates, not what other rules "
+    "conclude.")]
+OutsideOption = Annotated[Outside, typer.Option(
+    help="A head outside the candidates. false: it violates the rule, which makes the premises less probable; skip: "
+    "such groundings are dropped.")]
+QueriedOption = Annotated[list[str] | None, typer.Option(
+    "-q", "--query", metavar="P,Q(x,A),...", help="With -e: queries, as for infer; their predicates are open.")]
 SemanticsOption = Annotated[Semantics, typer.Option(
     help="exact: a weight counts the true groundings of its formula; alchemy: it is divided among the formula's "
          "clauses; paper: atoms that meet are treated as independent (mean field only).")]
+
+
+def make_world(facts: Evidence, query: list[str] | None, candidates: list[str] | None, reach: int, premises: Premises,
+               outside: str, world: WorldName, closed: str, opened: str) -> World:
+    """The world that `infer` would use with the same options."""
+    # check and explain of rules alone do without
+    from ..inference.run import find_world
+
+    allowed = load_facts(candidates, facts.theory) if candidates else None
+    theory = facts.theory if allowed is None else allowed.theory
+    queried = {name for text in query or () for found in parse_queries(text, theory) for name in found.predicates}
+    return find_world(facts, queried, world.value, split_names(closed), split_names(opened), candidates=allowed,
+                      reach=reach, premises=premises.value, outside=outside)
 
 
 def read_bytes(text: str) -> int:

@@ -19,12 +19,12 @@ import torch
 from torch import Tensor
 
 from ..errors import CostError, LogicMPError, RuleError
-from ..execute.inputs import world_from_tensors
+from ..execute.inputs import read_inputs, world_from_tensors
 from ..facts.world import with_sizes
 from ..ground.build import build_network
 from ..ground.network import HARD, Network
 from ..parse.load import parse_theory
-from ..parse.theory import Rule, Theory
+from ..parse.theory import Theory
 
 
 def as_constraints(theory: Theory | str, rules: str = "all") -> Theory:
@@ -57,6 +57,17 @@ def ground_constraints(theory: Theory, sizes: Mapping[str, int], evidence: Mappi
         raise CostError(cause.message, cause.span, hint or cause.hint) from None
 
 
+def read_evidence(theory: Theory, sizes: Mapping[str, int], evidence: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Evidence without batch, checked, as 1, 0 and NaN for unobserved atoms."""
+    known = with_sizes(theory, sizes)
+    zeros = {p.name: torch.zeros(p.shape(known.sizes), dtype=torch.float64) for p in known.predicates}
+    inputs = read_inputs(known, zeros, evidence, None, known.sizes) if evidence else None
+    if inputs is not None and inputs.batch:
+        raise LogicMPError(f"the evidence of a circuit has batch dimensions {list(inputs.batch)}; expected none",
+                           "compile one circuit for each item")
+    return {} if inputs is None else {name: x[0] for name, x in {**inputs.evidence, **inputs.observed}.items()}
+
+
 @dataclass(frozen=True)
 class Cnf:
     """Constraints over booleans: one for a variable of two values, one for each value of any other."""
@@ -80,10 +91,6 @@ class Cnf:
         """The values of the variables, [batch, variables], from booleans, [batch, booleans]."""
         found = torch.zeros(len(truth), len(self.network.cards), dtype=torch.long)
         return found.index_add_(1, torch.from_numpy(self.variable), truth.long() * torch.from_numpy(self.value))
-
-    def rules(self) -> list[Rule]:
-        """The rules that have clauses."""
-        return [self.network.rules[r] for r in sorted(set(self.rule) - {-1})]
 
 
 def build_cnf(network: Network) -> Cnf:

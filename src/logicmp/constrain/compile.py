@@ -5,38 +5,49 @@ Room: cnf, circuit -> **compile** -> losses.  Paper: the table of compile times 
     C(a,b) ^ C(b,c) => C(a,c)      tokens     6         7          8
                                    nodes      27,000    310,000    not compiled within a minute
 
-A circuit may be exponentially larger than its rules, so compiling has a limit on time and one on nodes.
+A circuit may be exponentially larger than its rules, so compiling has a limit on time and one on nodes. Evidence comes
+first: observed atoms are no variables. The order of variables comes from the graph of the rules, and the splits of the
+circuit are improved while it grows.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ..arguments import AtLeastOne, NotNegative, Sizes, checked
 from ..errors import CostError, LogicMPError
+from ..execute.inputs import fact_tensors
+from ..ground.network import MAX_LITERALS
+from ..ground.order import eliminate
+from ..ground.propagate import contradiction
 from ..limits import need
 from ..parse.theory import Theory
 from .circuit import FALSE, LITERALS, TRUE, Circuit, Level
-from .cnf import Cnf, as_constraints, build_cnf, ground_constraints
+from .cnf import Cnf, as_constraints, build_cnf, ground_constraints, read_evidence
 
-# alternatives for rules that do not compile
-OTHERWISE = ("without a circuit: SLrelax for a loss, the LogicMP layer for marginals, decode for an answer that "
-             "satisfies the rules")
+# ways out for rules that do not compile
+OTHERWISE = "SLrelax for a loss, the LogicMP layer for marginals, decode for an answer that satisfies the rules"
+# a circuit with fewer, or with more, nodes is not searched for better splits; seconds of one search; share of the time
+FEW_NODES, MANY_NODES = 10_000, 200_000
+SEARCH_SECONDS = 1
+SEARCH_SHARE = 0.3
 
 
 @checked
 def compile_rules(theory: Theory | str, sizes: Sizes | None = None, rules: str = "all",
                   max_seconds: NotNegative = 60.0, max_nodes: AtLeastOne = 1_000_000, vtree: str = "balanced",
-                  minimize: bool = False) -> Circuit:
+                  minimize: bool = True, evidence: Mapping[str, Tensor] | None = None) -> Circuit:
     """Compile the rules of a theory into a circuit, for counts, sums, maxima and marginals over worlds.
 
     >>> circuit = compile_rules("C(a,b) ^ C(b,c) => C(a,c)", {"thing": 3})
     >>> print(circuit)
-    circuit: 9 booleans, 12 clauses; 52 nodes, 118 products, 4 levels
+    circuit: 9 booleans, 12 clauses; 46 nodes, 106 products, 4 levels
     >>> circuit.count_models()
     171
 
@@ -46,8 +57,12 @@ def compile_rules(theory: Theory | str, sizes: Sizes | None = None, rules: str =
         rules: which rules are constraints: "all", or "hard" for those that end with a full stop.
         max_seconds: time limit in seconds, at least 0, checked after every clause.
         max_nodes: limit on the nodes of the circuit, at least 1, checked after every clause.
-        vtree: how the circuit splits its variables: "balanced" or "right".
-        minimize: search for better splits while compiling: a smaller circuit, but several times slower to compile.
+        vtree: how the circuit splits its variables: "balanced" or "right" (fewer nodes for chains and trees, but more
+            levels, so it runs longer).
+        minimize: search for better splits whenever the circuit has doubled, from 10,000 to 200,000 nodes: a smaller
+            circuit, in up to one and a half times the time.
+        evidence: observed atoms by predicate, without batch: bool tensors, or floats with NaN for unobserved atoms.
+            They are no variables of the circuit.
 
     Returns:
         The circuit; `print` shows its size.
@@ -56,35 +71,47 @@ def compile_rules(theory: Theory | str, sizes: Sizes | None = None, rules: str =
         CostError: a limit is reached; the error shows the rule.
         LogicMPError: PySDD is not installed, or no world satisfies the rules.
     """
-    cnf = build_cnf(ground_constraints(as_constraints(theory, rules), sizes or {}, hint=OTHERWISE))
+    constraints, facts = as_constraints(theory, rules).split_facts()
+    known = read_evidence(constraints, sizes or {}, {**fact_tensors(constraints, facts), **(evidence or {})})
+    try:
+        cnf = build_cnf(ground_constraints(constraints, sizes or {}, known, hint=f"use {OTHERWISE}"))
+        return compile_cnf(cnf, max_seconds, max_nodes, vtree, minimize)
+    except CostError as cause:
+        raise CostError(cause.message, cause.span, "for chains and trees use LogicMP(theory, method='exact'), SPL or "
+                        f"SemanticLoss, which need no circuit; or {cause.hint}") from None
+
+
+def compile_cnf(cnf: Cnf, max_seconds: float, max_nodes: int, vtree: str = "balanced", minimize: bool = True
+                ) -> Circuit:
+    """Compile clauses into a circuit; the options are those of `compile_rules`."""
     if not cnf.clauses:
         return Circuit(cnf, (), TRUE, 0.0)
     started = time.monotonic()
     manager, root = conjoin_clauses(cnf, max_seconds, max_nodes, vtree, minimize)
     seconds = time.monotonic() - started
     if root.is_false():
-        shown = "\n".join(f"  {rule}" for rule in cnf.rules())
-        raise LogicMPError(f"no world satisfies the rules; these cannot all be satisfied:\n{shown}",
-                           "remove one of them")
+        raise contradiction(cnf.network)
     levels, number = _read_levels(root, manager)
     return Circuit(cnf, levels, number, seconds)
 
 
-def conjoin_clauses(cnf: Cnf, max_seconds: float, max_nodes: int, vtree: str = "balanced", minimize: bool = False
+def conjoin_clauses(cnf: Cnf, max_seconds: float, max_nodes: int, vtree: str = "balanced", minimize: bool = True
                     ) -> tuple[Any, Any]:
     """The conjunction of all clauses as a diagram, after its manager, which must outlive it."""
-    need("pysdd", "circuits", "a circuit", OTHERWISE)
+    need("pysdd", "circuits", "a circuit", f"use {OTHERWISE}")
     from pysdd.sdd import SddManager, Vtree
 
     if vtree not in ("balanced", "right"):
         raise LogicMPError(f"vtree must be 'balanced' or 'right', got {vtree!r}")
-    started, order = time.monotonic(), _close_together(cnf)
+    started, order = time.monotonic(), depth_first(cnf)
     manager = SddManager.from_vtree(Vtree(cnf.n_booleans, [b + 1 for b in order], vtree))
-    manager.auto_gc_and_minimize_on() if minimize else manager.auto_gc_and_minimize_off()
+    manager.auto_gc_and_minimize_off()
+    for limit in ("search", "fragment", "operation", "apply"):
+        getattr(manager, f"set_vtree_{limit}_time_limit")(SEARCH_SECONDS)
     place = {int(b) + 1: k for k, b in enumerate(order)}
     # the last variables first: this halves the time for transitivity
     todo = sorted(range(len(cnf.clauses)), key=lambda c: sorted(place[abs(x)] for x in cnf.clauses[c]), reverse=True)
-    root = manager.true()
+    root, most, searched = manager.true(), FEW_NODES, 0.0
     for done, c in enumerate(todo):
         clause = manager.false()
         for literal in cnf.clauses[c]:
@@ -95,36 +122,51 @@ def conjoin_clauses(cnf: Cnf, max_seconds: float, max_nodes: int, vtree: str = "
             before.deref()
         if manager.dead_count() > 10_000 + manager.live_count():
             manager.garbage_collect()
-        seconds, nodes = time.monotonic() - started, manager.live_count()
+        nodes, seconds = manager.live_count(), time.monotonic() - started
+        if minimize and most < nodes < MANY_NODES and searched <= SEARCH_SHARE * seconds:
+            manager.minimize_limited()
+            nodes, before_search, seconds = manager.live_count(), seconds, time.monotonic() - started
+            searched += seconds - before_search
+            most = max(FEW_NODES, 2 * nodes)
         if done + 1 < len(todo) and (seconds > max_seconds or nodes > max_nodes):
             span = cnf.network.rules[cnf.rule[c]].span if cnf.rule[c] >= 0 else None
+            other = "" if minimize else "use minimize=True; "
             raise CostError(f"the rules do not compile: {nodes:,} nodes (limit {max_nodes:,}) after {seconds:.1f} s "
                             f"(limit {max_seconds:g}), with {done + 1:,} of {len(todo):,} clauses; the last one comes "
-                            "from this rule", span, f"raise max_seconds or max_nodes; or {OTHERWISE}")
+                            "from this rule", span, f"{other}give evidence for observed atoms, which are then no "
+                            f"variables; raise max_seconds or max_nodes; or use {OTHERWISE}")
     return manager, root
 
 
-def _close_together(cnf: Cnf, rounds: int = 20) -> np.ndarray:
-    """An order of the booleans in which those of one clause are close together, by FORCE (Aloul 2003).
+def depth_first(cnf: Cnf) -> np.ndarray:
+    """The booleans in the order of a depth-first walk through the tree in which variables would be summed out.
 
-    Each round moves a boolean to the mean of its clauses. The order with the smallest total span is kept.
+    A variable is summed out before the neighbours that it has then, and hangs below the first of them. In a tree of
+    rules, this is the order of a depth-first walk from its root; for other rules, atoms of one clause stay close.
     """
-    row = np.repeat(np.arange(len(cnf.clauses)), [len(c) for c in cnf.clauses])
-    column = np.array([abs(x) - 1 for clause in cnf.clauses for x in clause])
-    n_in_clause = np.bincount(row)
-    n_in_boolean = np.bincount(column, minlength=cnf.n_booleans)
-    best, least = np.arange(cnf.n_booleans), np.inf
-    place = best.astype(np.float64)
-    for _ in range(rounds):
-        span = float((np.maximum.reduceat(place[column], np.cumsum(n_in_clause) - n_in_clause)
-                      - np.minimum.reduceat(place[column], np.cumsum(n_in_clause) - n_in_clause)).sum())
-        if span < least:
-            best, least = np.argsort(place, kind="stable"), span
-        center = np.bincount(row, place[column]) / n_in_clause
-        moved = np.bincount(column, center[row], cnf.n_booleans) / np.maximum(n_in_boolean, 1)
-        order = np.argsort(np.where(n_in_boolean, moved, place), kind="stable")
-        place[order] = np.arange(cnf.n_booleans)
-    return best
+    n = len(cnf.network.cards)
+    scopes = {tuple(sorted({int(cnf.variable[abs(x) - 1]) for x in clause})) for clause in cnf.clauses}
+    # a long clause would connect everything, but costs little in any order
+    near = [list(scope) for scope in sorted(scopes) if len(scope) <= MAX_LITERALS]
+    scope = eliminate([2] * n, near, np.zeros(n, dtype=np.int64), 0, 2 ** (n + 2) * n).scope
+    place = {v: k for k, v in enumerate(scope)}
+    below: dict[int, list[int]] = {v: [] for v in scope}
+    size = dict.fromkeys(scope, 1)
+    roots = []
+    for v, others in scope.items():
+        if others:
+            above = min(others, key=place.__getitem__)
+            below[above].append(v)
+            size[above] += size[v]
+        else:
+            roots.append(v)
+    found, stack = [], roots[::-1]
+    while stack:
+        v = stack.pop()
+        found.append(v)
+        # small parts first, so that few variables are open at any place
+        stack += sorted(below[v], key=lambda u: -size[u])
+    return np.argsort(np.argsort(found)[cnf.variable], kind="stable")
 
 
 def _read_levels(root: Any, manager: Any) -> tuple[tuple[Level, ...], int]:

@@ -1,14 +1,14 @@
 r"""Losses and a last layer from rules: semantic loss, its relaxation SLrelax, and the semantic probabilistic layer.
 
-Room: layer, compile, tensors -> **losses**.  Paper: SL, SLrelax and SPL in the experiments.
+Room: layer, compile, plans -> **losses**.  Paper: SL, SLrelax and SPL in the experiments.
 
     SemanticLoss    -log P(rules)                              Xu et al. 2018; P of independent atoms
     SLrelax         sum of w_f V_f(q)                          the paper's relaxation, for all rules and sizes
     SPL             p(y) [y satisfies the rules] / P(rules)    Ahmed et al. 2022
 
 Limits: Ahmed et al. multiply the constraint with a second circuit, whose parameters come from the model. Here p is the
-product of the model's atoms, and only the rules tie atoms together. Rules that do not compile are rejected, for example
-transitivity beyond 7 tokens.
+product of the model's atoms, and only the rules tie atoms together. Rules that are neither narrow nor compile are
+rejected, for example transitivity beyond 7 tokens.
 """
 
 from __future__ import annotations
@@ -20,62 +20,71 @@ import torch
 from torch import Tensor, nn
 
 from ..arguments import AtLeastOne, NotNegative, Sizes, checked
-from ..errors import LogicMPError
-from ..execute.inputs import Inputs, read_inputs
+from ..execute.exact_run import ExactRun, read_labels
+from ..execute.inputs import fact_tensors, read_inputs
 from ..layer import LogicMP
 from ..parse.theory import Theory
 from .circuit import Circuit
-from .cnf import as_constraints, ground_constraints
+from .cnf import as_constraints
 from .compile import compile_rules
-from .tensors import read_labels, read_potentials, write_marginals, write_values
+from .plans import ConstraintPlans
 
 
-class Compiled(nn.Module):
-    """Base of `SemanticLoss` and `SPL`: one circuit for each combination of sizes, compiled in the first call."""
+class Constrained(nn.Module):
+    """Base of `SemanticLoss` and `SPL`: one plan for each combination of sizes and evidence, made in the first call."""
 
     @checked
     def __init__(self, theory: Theory | str, sizes: Sizes | None = None, *, rules: str = "all",
                  max_seconds: NotNegative = 60.0, max_nodes: AtLeastOne = 1_000_000, vtree: str = "balanced",
-                 minimize: bool = False):
+                 minimize: bool = True):
         super().__init__()
-        self.theory = as_constraints(theory, rules)
+        self.theory, facts = as_constraints(theory, rules).split_facts()
+        self._facts = tuple(facts)
+        for k, values in enumerate(fact_tensors(self.theory, facts).values() if facts else ()):
+            self.register_buffer(f"_facts_{k}", values, persistent=False)
         self.options: dict[str, Any] = {"max_seconds": max_seconds, "max_nodes": max_nodes, "vtree": vtree,
                                         "minimize": minimize}
-        self._circuits: dict[tuple[tuple[str, int], ...], Circuit] = {}
-        if sizes is not None:
-            self.circuit(self.theory.with_sizes(sizes))
+        self._plans = ConstraintPlans(self.theory, self.options)
+        if sizes is not None and not any(p.closed_world for p in self.theory.predicates):
+            self._plans.part(self.theory.with_sizes(sizes), {})
 
-    def circuit(self, sizes: Mapping[str, int]) -> Circuit:
-        """The circuit for these sizes; `print` shows its size, `seconds` is its compile time."""
-        key = tuple(sorted(sizes.items()))
-        if key not in self._circuits:
-            self._circuits[key] = compile_rules(self.theory, sizes, **self.options)
-        return self._circuits[key]
+    def circuit(self, sizes: Mapping[str, int], evidence: Mapping[str, Tensor] | None = None) -> Circuit:
+        """Compile a circuit for these sizes; `print` shows its size, `seconds` is its compile time.
 
-    def read(self, logits: Tensor | Mapping[str, Tensor], evidence: Mapping[str, Tensor] | None
-             ) -> tuple[Inputs, Circuit, Tensor]:
-        """The checked inputs, their circuit, and the log-probabilities of the circuit's variables."""
+        Calls use one only where tables would be too wide, see `exact`.
+
+        Args:
+            sizes: number of constants by type.
+            evidence: as for `compile_rules`.
+        """
+        return compile_rules(self.theory, sizes, evidence=evidence, **self.options)
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def exact(self, logits: Tensor | Mapping[str, Tensor], evidence: Mapping[str, Tensor] | None = None) -> ExactRun:
+        """Exact inference on an input, ready to run; `print` it for tables or circuit, and their sizes.
+
+        Args:
+            logits, evidence: as for a call.
+        """
+        if self._facts and (evidence is None or isinstance(evidence, Mapping)):
+            own = {name: getattr(self, f"_facts_{k}") for k, name in enumerate(self._facts)}
+            evidence = {**own, **(evidence or {})}
         inputs = read_inputs(self.theory, logits, evidence, None)
-        circuit = self.circuit(inputs.sizes)
-        return inputs, circuit, read_potentials(circuit.cnf.network, inputs)
+        return ExactRun(self._plans.find(inputs, evidence, False), inputs, ())
 
-    def reject_impossible(self, log_z: Tensor, inputs: Inputs, what: str) -> None:
-        """Raise if no world satisfies the rules and the evidence, with the first rule that the evidence violates."""
-        if not bool((log_z == -torch.inf).any()):
-            return
-        item = int((log_z == -torch.inf).nonzero()[0])
-        known = {name: tensor[item if len(tensor) > 1 else 0]
-                 for name, tensor in {**inputs.evidence, **inputs.observed}.items()}
-        # raises an error that shows the rule if the evidence violates a single grounding
-        ground_constraints(self.theory, inputs.sizes, known)
-        raise LogicMPError(f"no world satisfies the rules and the {what} of item {item}",
-                           f"correct the {what}, or use the LogicMP layer, in which rules may be violated")
+    def __getstate__(self) -> dict[str, Any]:
+        # plans are made again when needed
+        return {**self.__dict__, "_plans": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        self._plans = ConstraintPlans(self.theory, self.options)
 
     def extra_repr(self) -> str:
         return f"{len(self.theory.rules)} rules"
 
 
-class SemanticLoss(Compiled):
+class SemanticLoss(Constrained):
     """Semantic loss (Xu et al. 2018): -log of the probability that independent atoms satisfy all rules.
 
     >>> import torch
@@ -83,17 +92,19 @@ class SemanticLoss(Compiled):
     >>> round(float(loss({"A": torch.zeros(()), "B": torch.zeros(())}).exp()), 4)  # 1 / (3/4)
     1.3333
 
-    For rules that compile into a circuit; others raise a `CostError` with numbers. There is no mask: a circuit is
-    compiled for one size, so call it with items of equal size.
+    For rules that are narrow (chains, trees) or compile into a circuit; others raise a `CostError` with numbers. There
+    is no mask: call it with items of equal size.
 
     Args:
-        theory: rules as text, or a `Theory`; each rule is a constraint, and weights do not count.
-        sizes: number of constants by type, to compile now; default: compile in the first call, for its sizes.
+        theory: rules as text, or a `Theory`; each rule is a constraint, and weights do not count. Facts of closed
+            predicates are evidence.
+        sizes: number of constants by type, to plan now; default, and always for rules with closed predicates: plan in
+            the first call, for its sizes and evidence.
         rules: which rules are constraints: "all", or "hard" for those that end with a full stop.
         max_seconds: time limit for compiling, in seconds, at least 0.
         max_nodes: limit on the nodes of the circuit, at least 1.
-        vtree: how the circuit splits its variables: "balanced" or "right".
-        minimize: search for better splits while compiling: a smaller circuit, but several times slower to compile.
+        vtree: how the circuit splits its variables, see `compile_rules`: "balanced" or "right".
+        minimize: search for better splits while compiling, see `compile_rules`.
     """
 
     def forward(self, logits: Tensor | Mapping[str, Tensor], evidence: Mapping[str, Tensor] | None = None) -> Tensor:
@@ -106,10 +117,8 @@ class SemanticLoss(Compiled):
         Raises:
             LogicMPError: no world satisfies the rules and the evidence of an item.
         """
-        inputs, circuit, potentials = self.read(logits, evidence)
-        log_p = circuit.log_z(potentials)
-        self.reject_impossible(log_p, inputs, "evidence")
-        return -log_p.reshape(inputs.batch)
+        run: ExactRun = self.exact(logits, evidence)
+        return -run.each(lambda plan, inputs: {"": plan.log_p(inputs)})[""].reshape(run.inputs.batch)
 
 
 class SLrelax(nn.Module):
@@ -145,7 +154,7 @@ class SLrelax(nn.Module):
         return self.layer.theory_loss(logits, evidence, mask)
 
 
-class SPL(Compiled):
+class SPL(Constrained):
     """Semantic probabilistic layer (Ahmed et al. 2022): the distribution of the model's atoms given the rules.
 
     >>> spl = SPL("A v B")
@@ -153,17 +162,20 @@ class SPL(Compiled):
     >>> {name: bool(answer) for name, answer in spl.predict(logits).items()}
     {'A': True, 'B': False}
 
-    Train with `loss`, answer with `predict`; a call returns marginals by exact inference. For rules that compile into a
-    circuit; others raise a `CostError` with numbers. There is no mask: call it with items of equal size.
+    Train with `loss`, answer with `predict`; a call returns marginals by exact inference. For rules that are narrow
+    (chains, trees) or compile into a circuit; others raise a `CostError` with numbers. There is no mask: call it with
+    items of equal size. Narrow rules give the probabilities, loss and answers of `LogicMP(theory, method="exact")`.
 
     Args:
-        theory: rules as text, or a `Theory`; each rule is a constraint, and weights do not count.
-        sizes: number of constants by type, to compile now; default: compile in the first call, for its sizes.
+        theory: rules as text, or a `Theory`; each rule is a constraint, and weights do not count. Facts of closed
+            predicates are evidence.
+        sizes: number of constants by type, to plan now; default, and always for rules with closed predicates: plan in
+            the first call, for its sizes and evidence.
         rules: which rules are constraints: "all", or "hard" for those that end with a full stop.
         max_seconds: time limit for compiling, in seconds, at least 0.
         max_nodes: limit on the nodes of the circuit, at least 1.
-        vtree: how the circuit splits its variables: "balanced" or "right".
-        minimize: search for better splits while compiling: a smaller circuit, but several times slower to compile.
+        vtree: how the circuit splits its variables, see `compile_rules`: "balanced" or "right".
+        minimize: search for better splits while compiling, see `compile_rules`.
     """
 
     def forward(self, logits: Tensor | Mapping[str, Tensor], evidence: Mapping[str, Tensor] | None = None
@@ -174,9 +186,9 @@ class SPL(Compiled):
             logits: the model's logits, as for `LogicMP`: a tensor, or tensors by predicate.
             evidence: observed atoms by predicate: bool tensors, or floats with NaN for unobserved atoms.
         """
-        inputs, circuit, potentials = self.read(logits, evidence)
-        self.reject_impossible(circuit.log_z(potentials.detach()), inputs, "evidence")
-        return write_marginals(circuit.cnf.network, inputs, circuit.marginals(potentials))
+        run: ExactRun = self.exact(logits, evidence)
+        found = run.each(lambda plan, inputs: plan.probabilities(inputs, ()))
+        return {name: x.reshape((*run.inputs.batch, *x.shape[1:])) for name, x in found.items()}
 
     def loss(self, logits: Tensor | Mapping[str, Tensor], labels: Mapping[str, Tensor],
              evidence: Mapping[str, Tensor] | None = None) -> Tensor:
@@ -185,16 +197,11 @@ class SPL(Compiled):
         Args:
             logits: as for a call.
             labels: by predicate: bool tensors, floats with NaN for missing labels, or integers for a multi-class
-                predicate.
+                predicate, negative for missing labels.
             evidence: as for a call.
         """
-        inputs, circuit, potentials = self.read(logits, evidence)
-        labelled = read_labels(self.theory, logits, labels, evidence)
-        # the worlds that agree with the labels, each with its weight without labels
-        excluded = read_potentials(circuit.cnf.network, labelled) == -torch.inf
-        log_joint = circuit.log_z(potentials.masked_fill(excluded, -torch.inf))
-        self.reject_impossible(log_joint, labelled, "labels")
-        return (circuit.log_z(potentials) - log_joint).reshape(inputs.batch)
+        run: ExactRun = self.exact(logits, evidence)
+        return run.loss(read_labels(self.theory, labels, run.inputs)).reshape(run.inputs.batch)
 
     def predict(self, logits: Tensor | Mapping[str, Tensor], evidence: Mapping[str, Tensor] | None = None
                 ) -> dict[str, Tensor]:
@@ -204,7 +211,5 @@ class SPL(Compiled):
             logits: as for a call.
             evidence: as for a call.
         """
-        inputs, circuit, potentials = self.read(logits, evidence)
-        values, log_p = circuit.best(potentials)
-        self.reject_impossible(log_p, inputs, "evidence")
-        return write_values(circuit.cnf.network, inputs, values)
+        run: ExactRun = self.exact(logits, evidence)
+        return run.best(self.theory)

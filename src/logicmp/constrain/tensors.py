@@ -90,7 +90,7 @@ def write_values(network: Network, inputs: Inputs, values: Tensor) -> dict[str, 
     found = {}
     for name in inputs.unary:
         predicate = network.world.theory.predicate[name]
-        numbers = torch.from_numpy(network.variables[name]).to(values.device)
+        numbers = torch.tensor(network.variables[name], device=values.device)
         # a decided entry has no variable, and one possible value
         decided = value_scores(inputs, predicate).detach().argmax(-1)
         chosen = torch.where(numbers >= 0, functional.pad(values, (0, 1))[:, numbers], decided)
@@ -105,7 +105,7 @@ def write_marginals(network: Network, inputs: Inputs, p: Tensor) -> dict[str, Te
     for name in inputs.unary:
         predicate = network.world.theory.predicate[name]
         table = value_scores(inputs, predicate).detach().exp()
-        numbers = torch.from_numpy(network.variables[name]).to(p.device).unsqueeze(-1)
+        numbers = torch.tensor(network.variables[name], device=p.device).unsqueeze(-1)
         places = starts[numbers] + torch.arange(table.shape[-1], device=p.device)
         table = torch.where(numbers >= 0, functional.pad(p, (0, table.shape[-1]))[:, places], table)
         atoms = to_atoms(predicate, table, inputs.sizes)

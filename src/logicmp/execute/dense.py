@@ -10,29 +10,20 @@ leading batch dimension. The plan decides what is computed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
 
-from ..normalize.build import normalize_theory
 from ..parse.theory import Theory
-from ..plan.build import MAX_ELEMENTS, build_plan
 from ..plan.steps import Combine, Compare, Contract, Multiply, Others, Plan, Read, Step, Weigh, inputs
 from .labels import find_label_sets
-from .operations import Apart, compare, compile_contract, count, is_whole, present, scaled, span, spread, view
+from .operations import Apart, compare, compile_contract, count, is_whole, present, scaled, span, spread, view, within
 from .receive import Receiver
 from .recompute import Replay
 from .state import Call, Values
 
 Op = Callable[[Values, Call], Tensor]
-
-
-def build_executor(theory: Theory, sizes: Mapping[str, int], observed: Collection[str] = (), semantics: str = "exact",
-                   max_elements: int = MAX_ELEMENTS) -> DenseExecutor:
-    """Normalize and plan a theory for given sizes and observed predicates."""
-    form = normalize_theory(theory, semantics, sizes)
-    return DenseExecutor(build_plan(form, sizes, observed, max_elements), theory)
 
 
 class DenseExecutor:
@@ -165,6 +156,8 @@ class DenseExecutor:
                 x = view(x, read.args, read.axes, call)
             if read.negated:
                 x = (self._one(read, call) if call.masks else 1.0) - x
+            if call.masks:
+                x = within(x, read.axes, call)
             return x if apart is None else apart(x, call)
 
         return run

@@ -25,7 +25,8 @@ from ..parse.syntax import Exists, Forall, Formula, Not, children
 from ..parse.theory import Predicate, Theory
 
 # the way out where a mask and an exact plan do not go together
-ONE_SIZE = "call the layer with items of one size, without mask; or use method='mean-field'"
+ONE_SIZE = "call the layer with items of one size, without mask"
+NO_MASK = f"{ONE_SIZE}; or use method='mean-field'"
 
 
 class Entries:
@@ -168,7 +169,7 @@ def reject_uncovered(theory: Theory, semantics: str, masked: frozenset[str], lat
             if not any(v.type in masked for v in ranges.values()) and not _names_constants(theory, masked):
                 continue
             if _has_quantifier(formula):
-                raise CostError("method='exact' cannot combine a mask with a quantifier", rule.span, ONE_SIZE)
+                raise CostError("method='exact' cannot combine a mask with a quantifier", rule.span, NO_MASK)
             for _, cube in Expander(theory, ranges, Budget(rule)).expand(Not(formula)):
                 covered = set()
                 for literal in cube.factors:
@@ -177,14 +178,14 @@ def reject_uncovered(theory: Theory, semantics: str, masked: frozenset[str], lat
                         for k, arg in enumerate(literal.args):
                             if not isinstance(arg, Var) and predicate.types[k] in masked:
                                 raise CostError("method='exact' cannot combine a mask with a constant of the masked "
-                                                "type", rule.span, ONE_SIZE)
+                                                "type", rule.span, NO_MASK)
                             if isinstance(arg, Var) and predicate.name in latent and k not in predicate.functional:
                                 covered.add((arg.name, arg.offset))
                 for v in free:
                     if v.type in masked and not {(v.name, offset) for offset in (v.low, 0, v.high)} <= covered:
                         raise CostError(f"method='exact' cannot combine a mask with this rule: the grounding of "
                                         f"{v.name} may be missing without an unobserved atom of it", rule.span,
-                                        ONE_SIZE)
+                                        NO_MASK)
 
 
 def _names_constants(theory: Theory, masked: frozenset[str]) -> bool:

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from ..errors import CostError, LogicMPError
+from ..errors import CostError, LogicMPError, RuleError
 from ..facts.world import with_sizes
 from ..ground.build import build_network
 from ..ground.elimination import MAX_CELLS, Elimination, build_elimination
@@ -28,7 +28,7 @@ from ..ground.propagate import contradiction
 from ..ground.reduce import reduce_network
 from ..limits import MAX_GROUNDINGS
 from ..parse.theory import Theory
-from .entries import ONE_SIZE, Entries, reject_uncovered
+from .entries import NO_MASK, Entries, reject_uncovered
 from .inputs import Inputs, world_from_tensors
 from .marginals import CERTAIN, one_per_variable
 from .narrow import NEVER, Pick, Waves, is_impossible
@@ -58,7 +58,7 @@ class ExactPlan:
         network = build_network(world, None, semantics, max_groundings)
         if masked and np.diff(network.begins).max(initial=0) > MAX_LITERALS:
             raise CostError(f"a grounding with more than {MAX_LITERALS} unobserved atoms cannot be combined with a "
-                            "mask in method='exact'", None, ONE_SIZE)
+                            "mask in method='exact'", None, NO_MASK)
         self._map = Entries(network, latent, sizes, masked)
         reduced = reduce_network(network, self._map.may_miss)
         self.elimination: Elimination = build_elimination(reduced, max_cells)
@@ -101,7 +101,8 @@ class ExactPlan:
                 of the groundings that it violates. Needs inputs without masks.
         """
         waves, potentials, tables = self._read(inputs, weights)
-        total = self._checked(waves.log_z(potentials, tables), "evidence")
+        total = waves.log_z(potentials, tables)
+        reject_impossible(is_impossible(total.detach()), self.network, inputs)
         if weights and with_constant:
             total = total + (_flat(weights, total) * torch.from_numpy(self.network.base).to(total)).sum()
         for predicate in self._map.latent:
@@ -119,20 +120,20 @@ class ExactPlan:
             labels: 1, 0, and NaN for a missing label, by predicate, [batch, ...].
         """
         waves, potentials, tables = self._read(inputs, weights)
-        total = self._checked(waves.log_z(potentials, tables), "evidence")
+        total = waves.log_z(potentials, tables)
+        reject_impossible(is_impossible(total.detach()), self.network, inputs)
         excluded = self._excluded(labels, inputs, potentials)
         world, is_one = self._world(excluded, potentials.detach())
         if is_one:
             given = waves.score(potentials, tables, world)
         else:
             given = waves.log_z(potentials + NEVER * excluded, tables)
-        return total - self._checked(given, "labels")
+        reject_impossible(is_impossible(given.detach()), self.network, inputs, labels)
+        return total - given
 
     def logits(self, inputs: Inputs, weights: Sequence[Tensor]) -> dict[str, Tensor]:
         """The logits of all predicates that are not observed, with exact marginals; 0 where it is too wide."""
-        waves, potentials, tables = self._read(inputs, weights)
-        log_p, total = waves.marginals(potentials, tables)
-        self._checked(total, "evidence")
+        log_p = self._log_p(inputs, weights)
         extra = log_p.new_tensor([[0.0], [CERTAIN], [-CERTAIN]]).expand(3, log_p.shape[1])
         rows = torch.cat([log_p, extra, *(_of_the_others(log_p[a:b].view(n, -1, log_p.shape[1])).flatten(0, 1)
                                           for a, b, n in self._map.merged)])
@@ -142,12 +143,21 @@ class ExactPlan:
         odds = odds.masked_fill(is_impossible(odds), -CERTAIN).masked_fill(is_impossible(-odds), CERTAIN)
         return {name: x.to(inputs.like.dtype) for name, x in self._by_predicate(odds).items()}
 
+    def probabilities(self, inputs: Inputs, weights: Sequence[Tensor]) -> dict[str, Tensor]:
+        """The probability of each atom and label of all predicates that are not observed; 0 where it is too wide."""
+        log_p = self._log_p(inputs, weights)
+        extra = log_p.new_tensor([[0.0], [1.0], [0.0]]).expand(3, log_p.shape[1])
+        n_more = sum(b - a for a, b, _ in self._map.merged)
+        rows = torch.cat([log_p.exp(), extra, log_p.new_zeros(n_more, log_p.shape[1])])
+        found = self._by_predicate(self._picks(log_p.device)["row"](rows))
+        return {name: x.to(inputs.like.dtype) for name, x in found.items()}
+
     def best(self, inputs: Inputs, weights: Sequence[Tensor]) -> dict[str, Tensor]:
         """The most probable world of each item, by predicate, bool, [batch, ...]; false for masked entities."""
         with torch.no_grad():
             waves, potentials, tables = self._read(inputs, weights)
             world, total = waves.best(potentials, tables)
-            self._checked(total, "evidence")
+            reject_impossible(is_impossible(total), self.network, inputs)
             _, maps = self._tensors(world.device)
             # a decided entry is true if the variable after the last one has the value 0
             world = torch.cat([world, world.new_zeros(1, world.shape[1])])
@@ -207,6 +217,13 @@ class ExactPlan:
             potentials = potentials + NEVER * missing
         return waves, potentials, waves.tables(_flat(weights, empty))
 
+    def _log_p(self, inputs: Inputs, weights: Sequence[Tensor]) -> Tensor:
+        """The log-probability of each value of each variable, [rows, batch]."""
+        waves, potentials, tables = self._read(inputs, weights)
+        log_p, total = waves.marginals(potentials, tables)
+        reject_impossible(is_impossible(total), self.network, inputs)
+        return log_p
+
     def _by_variable(self, rows: Tensor) -> Tensor:
         """The sum over the values of each variable that has rows, in their order."""
         _, maps = self._tensors(rows.device)
@@ -218,21 +235,16 @@ class ExactPlan:
 
     def _true(self, given: Mapping[str, Tensor], like: Tensor) -> Tensor:
         """One for each row that is given as true, [rows, batch]."""
-        true = self._entries({name: self._mirrored(name, x) == 1 for name, x in given.items()}, like)
+        true = self._entries({name: x == 1 for name, x in given.items()}, like)
         return true.index_select(0, self._tensors(like.device)[1]["entry"])
 
     def _excluded(self, given: Mapping[str, Tensor], inputs: Inputs, like: Tensor) -> Tensor:
         """For each row how many given atoms exclude it: its own is false, or another of its variable is true."""
         _, maps = self._tensors(like.device)
-        false = self._entries({name: self._mirrored(name, x) == 0 for name, x in given.items()}, like)
+        false = self._entries({name: x == 0 for name, x in given.items()}, like)
         true = self._true(given, like)
         found = false.index_select(0, maps["entry"]) - true + self._by_row(true)
         return found * self._exists(inputs.masks, like) if inputs.masks else found
-
-    def _mirrored(self, name: str, given: Tensor) -> Tensor:
-        """Of a symmetric predicate, both orders of an atom from either."""
-        is_symmetric = any(p.name == name and p.symmetric for p in self._map.latent)
-        return torch.where(given.isnan(), given.mT, given) if is_symmetric and given.is_floating_point() else given
 
     def _exists(self, masks: Mapping[str, Tensor], like: Tensor) -> Tensor:
         """For each row whether the entities of its variable exist, 0 or 1."""
@@ -250,16 +262,36 @@ class ExactPlan:
         world[maps["ordered"]] = self._by_variable(left * maps["row_value"].to(left).unsqueeze(1)).long()
         return world, bool((self._by_variable(left) == 1).all())
 
-    def _checked(self, total: Tensor, what: str) -> Tensor:
-        """log Z, if every item has a possible world."""
-        impossible = is_impossible(total.detach())
-        if not bool(impossible.any()):
-            return total
-        if bool(impossible.all()) and what == "evidence":
-            raise contradiction(self.network)
-        item = int(impossible.nonzero()[0])
-        raise LogicMPError(f"no world satisfies the hard rules and the {what} of item {item}",
-                           f"correct the {what}, or give a rule a weight")
+
+def reject_impossible(impossible: Tensor, network: Network, inputs: Inputs, labels: Mapping[str, Tensor] | None = None
+                      ) -> None:
+    """Raise if an item has no possible world, with the first rule that its evidence, or its labels, violate.
+
+    Args:
+        impossible: whether an item has none, [batch].
+        network: the ground network of the hard rules.
+        inputs: checked tensors of the call.
+        labels: if they decide: 1, 0, and NaN for a missing label, by predicate, [batch, ...].
+    """
+    if not bool(impossible.any()):
+        return
+    item = int(impossible.nonzero()[0])
+    known = {name: x[item if len(x) > 1 else 0].cpu() for name, x in {**inputs.evidence, **inputs.observed}.items()}
+    for name, x in (labels or {}).items():
+        own = x[item if len(x) > 1 else 0].cpu()
+        known[name] = torch.where(own.isnan(), known[name], own) if name in known else own
+    theory, what = network.world.theory, "evidence" if labels is None else "labels"
+    if not inputs.masks:
+        try:
+            build_network(world_from_tensors(theory, None, known), [rule for rule in theory.rules if rule.is_hard])
+        except RuleError as cause:
+            # a single grounding is violated
+            raise RuleError(f"this hard rule is violated by the {what} of item {item}", cause.span,
+                            f"correct the {what}, or give the rule a weight") from None
+    if labels is None and bool(impossible.all()):
+        raise contradiction(network)
+    raise LogicMPError(f"no world satisfies the hard rules and the {what} of item {item}",
+                       f"correct the {what}, or give a rule a weight")
 
 
 def _flat(weights: Sequence[Tensor], like: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -49,6 +49,22 @@ class Inputs:
     masks: dict[str, Tensor]
     sizes: dict[str, int]
     batch: tuple[int, ...]
+    # by predicate, the places of observed atoms and their values, if they are few; made when first used
+    _few: dict[str, tuple[Tensor, Tensor] | None] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def with_evidence(self, name: str, q: Tensor) -> Tensor:
+        """Marginals with the values of observed atoms; without gradients, few of them are written into `q`."""
+        evidence = self.evidence[name]
+        if torch.is_grad_enabled() or is_tracing() or evidence.shape != q.shape or not q.is_contiguous():
+            return torch.where(evidence.isnan(), q, evidence)
+        if name not in self._few:
+            known = evidence.isnan().logical_not_().reshape(-1).nonzero()[:, 0]
+            self._few[name] = (known, evidence.reshape(-1)[known]) if 8 * len(known) < q.numel() else None
+        few = self._few[name]
+        if few is None:
+            return torch.where(evidence.isnan(), q, evidence)
+        q.view(-1)[few[0]] = few[1]
+        return q
 
     @property
     def like(self) -> Tensor:
@@ -101,7 +117,7 @@ def read_inputs(theory: Theory, unary: Logits, evidence: Evidence | None, mask: 
     for name, tensor in given_evidence.items():
         if _is_labels(theory.predicate[name], tensor):
             given_evidence[name] = _one_hot(theory.predicate[name], tensor, batch, like.dtype)
-    sizes = _sizes(theory, {**given_evidence, **given}, fixed_sizes or {})
+    sizes = _sizes(theory, (*given_evidence.items(), *given.items()), fixed_sizes or {})
     batch = _batch_shape(theory, given, given_evidence)
     n_batch = math.prod(batch)
 
@@ -113,15 +129,18 @@ def read_inputs(theory: Theory, unary: Logits, evidence: Evidence | None, mask: 
         is_shared = tensor.dim() == _n_dims(theory.predicate[name])
         return (tensor.unsqueeze(0) if is_shared else flat(name, tensor)).to(like.dtype)
 
-    masks = _masks(theory, mask, sizes, batch, like)
+    masks = read_masks(theory, mask, sizes, batch, like)
     found = Inputs({}, {}, {}, masks, sizes, batch)
     for name, tensor in given_evidence.items():
         is_whole = tensor.dtype == torch.bool or (name not in given and _is_complete(theory.predicate[name], tensor))
         if not is_whole and not is_tracing() and not (tensor.isnan() | (tensor == 0) | (tensor == 1)).all():
             raise LogicMPError(f"evidence[{name!r}] has values other than 0, 1 and NaN",
                                "1 is true, 0 false, NaN unobserved; pass probabilities as log-odds in unary")
-        (found.observed if is_whole else found.evidence)[name] = _as_variables(
-            found, theory.predicate[name], shared(name, tensor))
+        values = as_variables(found, theory.predicate[name], shared(name, tensor))
+        if is_whole:
+            found.observed[name] = _without_missing(found, theory.predicate[name], values)
+        else:
+            found.evidence[name] = values
     found.unary.update({name: flat(name, tensor) for name, tensor in given.items() if name not in found.observed})
     for predicate in theory.predicates:
         if predicate.name not in found.unary and predicate.name not in found.observed:
@@ -133,6 +152,20 @@ def read_inputs(theory: Theory, unary: Logits, evidence: Evidence | None, mask: 
         # the batch size must be visible somewhere
         found.observed.update({name: x.expand(n_batch, *x.shape[1:]) for name, x in found.observed.items()})
     return found
+
+
+def _without_missing(inputs: Inputs, predicate: Predicate, values: Tensor) -> Tensor:
+    """Observed atoms, false where an entity does not exist."""
+    exists = inputs.exists(predicate)
+    if exists is None:
+        return values
+    if not is_tracing():
+        # padding is false in most data: then evidence that all items share stays shared
+        is_missing = [(1 + k, (inputs.masks[t] == 0).any(0)) for k, t in enumerate(predicate.types)
+                      if t in inputs.masks]
+        if not any(bool(values.index_select(k, missing.nonzero()[:, 0]).any()) for k, missing in is_missing):
+            return values
+    return values * exists
 
 
 def check_finite(tensor: Tensor, message: str, hint: str) -> None:
@@ -160,9 +193,9 @@ def _check_predicate(what: str, name: str, tensor: Tensor, theory: Theory, like:
         raise LogicMPError(f"{what} names {name!r}, which is not a predicate of the theory",
                            closest(str(name), list(theory.predicate), "predicate"))
     place, predicate = f"{what}[{name!r}]", theory.predicate[name]
-    _check_tensor(place, tensor, like)
+    check_tensor(place, tensor, like)
     if what == "evidence":
-        _check_data(place, tensor)
+        check_data(place, tensor)
     elif tensor.dtype not in FLOATS:
         raise LogicMPError(f"{place} has dtype {tensor.dtype}; log-odds are floating point", "call .float() on it")
     elif tensor.dtype != like.dtype and not torch.is_autocast_enabled(like.device.type):
@@ -180,7 +213,7 @@ def _is_complete(predicate: Predicate, evidence: Tensor) -> bool:
     return bool(((evidence == 0) | (evidence == 1)).all())
 
 
-def _check_tensor(place: str, tensor: Tensor, like: Tensor) -> None:
+def check_tensor(place: str, tensor: Tensor, like: Tensor) -> None:
     """Raise for anything but a dense tensor with values, on the device of the other tensors."""
     if not isinstance(tensor, Tensor):
         raise wrong_type(place, tensor, Tensor)
@@ -198,8 +231,8 @@ def _check_tensor(place: str, tensor: Tensor, like: Tensor) -> None:
                            f"call .to({str(like.device)!r}) on it")
 
 
-def _check_data(place: str, tensor: Tensor) -> None:
-    """Raise for evidence and masks that no data set contains."""
+def check_data(place: str, tensor: Tensor) -> None:
+    """Raise for evidence, labels and masks that no data set contains."""
     if tensor.is_complex():
         raise LogicMPError(f"{place} has dtype {tensor.dtype}; expected bool, floating point or integers")
     if tensor.requires_grad:
@@ -231,13 +264,14 @@ def _one_hot(predicate: Predicate, labels: Tensor, batch: tuple[int, ...], dtype
     return chosen.masked_fill(labels < 0, torch.nan)
 
 
-def _as_variables(inputs: Inputs, predicate: Predicate, values: Tensor) -> Tensor:
-    """Evidence of a predicate with one value per variable: complete it, and raise where it contradicts itself."""
+def as_variables(inputs: Inputs, predicate: Predicate, values: Tensor, what: str = "evidence") -> Tensor:
+    """Evidence or labels of a predicate with one value per variable: complete them; raise if they contradict."""
     if predicate.symmetric:
         mirrored = values.mT
         if not is_tracing() and bool((values + mirrored == 1).any()):
-            raise LogicMPError(f"evidence[{predicate.name!r}] makes an atom true in one order and false in the other, "
-                               f"but {predicate}", "symmetric evidence equals its transpose; NaN is unobserved")
+            raise LogicMPError(f"{what}[{predicate.name!r}] makes an atom true in one order and false in the other, "
+                               f"but {predicate}",
+                               "the tensor of a symmetric predicate equals its transpose; NaN is unobserved")
         values = torch.where(values.isnan(), mirrored, values)
     if predicate.is_categorical and values.numel() and not is_tracing():
         # all unobserved values together count half: one look at the least and the largest sum is enough
@@ -245,11 +279,11 @@ def _as_variables(inputs: Inputs, predicate: Predicate, values: Tensor) -> Tenso
         share = 0.5 / math.prod(values.shape[k] for k in dims)
         least, most = values.nan_to_num(nan=share).sum(dims).aminmax()
         if most.item() > 1.75 or (not predicate.may_be_none and least.item() == 0):
-            _check_one_value(inputs, predicate, values)
+            _check_one_value(inputs, predicate, values, what)
     return values
 
 
-def _check_one_value(inputs: Inputs, predicate: Predicate, values: Tensor) -> None:
+def _check_one_value(inputs: Inputs, predicate: Predicate, values: Tensor, what: str) -> None:
     """Raise if evidence makes two values of a variable true, or none that must be; padding does not count."""
     exists, dims = inputs.exists(predicate), value_dims(predicate)
     counted = torch.ones_like(values, dtype=torch.bool) if exists is None else (exists > 0).expand_as(values)
@@ -262,7 +296,7 @@ def _check_one_value(inputs: Inputs, predicate: Predicate, values: Tensor) -> No
         at = is_wrong.nonzero()[0]
         n, place = int(n_true[tuple(at)]), at.tolist()[0 if inputs.batch else 1 :]
         by_index = "; or give labels by index, [batch..., n], -1 for unobserved" if predicate.labels else ""
-        raise LogicMPError(f"evidence[{predicate.name!r}] makes {n or 'no'} values true at index {place}; expected "
+        raise LogicMPError(f"{what}[{predicate.name!r}] makes {n or 'no'} values true at index {place}; expected "
                            f"{'at most one' if predicate.may_be_none else 'one'}, because {predicate}",
                            f"make one value true and the others false, NaN is unobserved{by_index}")
 
@@ -276,12 +310,12 @@ def _expected(predicate: Predicate, sizes: Mapping[str, int]) -> str:
     return f"[{', '.join(parts + ([str(len(predicate.labels))] if predicate.labels else []))}]"
 
 
-def _sizes(theory: Theory, tensors: Mapping[str, Tensor], fixed: Mapping[str, int]) -> dict[str, int]:
+def _sizes(theory: Theory, tensors: Sequence[tuple[str, Tensor]], fixed: Mapping[str, int]) -> dict[str, int]:
     """The size of every type, from the tensors; raise if two tensors, or a tensor and the theory, disagree."""
     sizes = {**fixed, **{t.name: len(t.constants) for t in theory.types if t.closed}}
     # by type, the predicate whose tensor decides its size; no text yet, because a text would fix the size in a trace
     source: dict[str, str] = {}
-    for name, tensor in tensors.items():
+    for name, tensor in tensors:
         predicate = theory.predicate[name]
         shape = tensor.shape[tensor.dim() - _n_dims(predicate) :]
         for type_name, size in zip(predicate.types, shape, strict=False):
@@ -308,7 +342,7 @@ def _sizes(theory: Theory, tensors: Mapping[str, Tensor], fixed: Mapping[str, in
 def _batch_shape(theory: Theory, unary: Mapping[str, Tensor], evidence: Mapping[str, Tensor]) -> tuple[int, ...]:
     batch: tuple[int, ...] = ()
     first = ""
-    for name, tensor in {**evidence, **unary}.items():
+    for name, tensor in (*evidence.items(), *unary.items()):
         own = tuple(tensor.shape[: tensor.dim() - _n_dims(theory.predicate[name])])
         if own and batch and own != batch:
             raise LogicMPError(f"the tensor of {name} has batch dimensions {list(own)}, that of {first} has "
@@ -318,8 +352,9 @@ def _batch_shape(theory: Theory, unary: Mapping[str, Tensor], evidence: Mapping[
     return batch
 
 
-def _masks(theory: Theory, mask: Tensor | Mapping[str, Tensor] | None, sizes: Mapping[str, int],
-           batch: tuple[int, ...], like: Tensor) -> dict[str, Tensor]:
+def read_masks(theory: Theory, mask: Tensor | Mapping[str, Tensor] | None, sizes: Mapping[str, int],
+               batch: tuple[int, ...], like: Tensor) -> dict[str, Tensor]:
+    """Masks by type, [batch, n], checked."""
     if mask is None:
         return {}
     if isinstance(mask, Tensor):
@@ -332,8 +367,8 @@ def _masks(theory: Theory, mask: Tensor | Mapping[str, Tensor] | None, sizes: Ma
         if name not in theory.type:
             raise LogicMPError(f"mask names {name!r}, which is not a type of the theory",
                                closest(str(name), list(theory.type), "type"))
-        _check_tensor(f"mask[{name!r}]", tensor, like)
-        _check_data(f"mask[{name!r}]", tensor)
+        check_tensor(f"mask[{name!r}]", tensor, like)
+        check_data(f"mask[{name!r}]", tensor)
         if tuple(tensor.shape) not in ((*batch, sizes[name]), (sizes[name],)):
             raise LogicMPError(f"mask[{name!r}] has shape {list(tensor.shape)}; expected {[*batch, sizes[name]]}, one "
                                f"entry for each {name}")

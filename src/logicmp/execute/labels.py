@@ -64,7 +64,8 @@ def spread_over_labels(parts: Sequence[Tensor], mix: Tensor) -> Tensor:
     """The sum of weight * part, each at the labels of its set: [batch, ..., labels] from parts [batch, ...]."""
     x = torch.stack(list(parts), -1)
     # weights per item: one matrix for each item
-    return x @ mix if mix.dim() == 2 else (x.flatten(1, -2) @ mix).reshape(*x.shape[:-1], mix.shape[-1])
+    return x @ mix if mix.dim() == 2 else (x.unsqueeze(1).flatten(1, -2) @ mix).reshape(
+        *x.shape[:-1], mix.shape[-1])
 
 
 def weigh_labels(columns: Sequence[Column], sets: LabelSets, call: Call) -> Tensor:

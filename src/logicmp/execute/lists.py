@@ -8,17 +8,17 @@ Room: plan -> **execute** -> layer, inference.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import LogicMPError, closest
-from ..facts.supports import Support, flat_theory, make_support, rows_type
+from ..errors import CostError, LogicMPError, closest
+from ..facts.supports import Support, flat_theory, make_support, rows_type, values_type
 from ..parse.theory import Predicate, Theory
-from .inputs import Inputs, is_sparse, only_predicate, read_inputs
+from .inputs import Inputs, Mask, is_sparse, only_predicate, read_inputs, read_masks
 from .mean_field import Run
 from .sparse import SparseExecutor, build_sparse_executor
 
@@ -47,14 +47,35 @@ def read_rows(theory: Theory, sizes: Mapping[str, int], supports: Mapping[str, S
 
 
 def _flat_inputs(theory: Theory, sizes: Mapping[str, int], supports: Mapping[str, Support], true: Sequence[str],
-                 unary: Tensors, evidence: Tensors) -> Inputs:
+                 unary: Tensors, evidence: Tensors, mask: Mask | None = None) -> Inputs:
     flat = flat_theory(theory, supports, true)
-    inputs = read_inputs(flat, unary, {name: x for name, x in evidence.items() if name not in true}, None)
-    if inputs.like.shape[0] != 1:
-        raise LogicMPError(f"the tensors have batch dimensions {list(inputs.batch)}, but sparse tensors have none",
-                           "make one graph of all items: add to the entity numbers of each item the number of entities "
-                           "before it, as torch_geometric's Batch does")
+    if isinstance(mask, Tensor) and len(theory.types) == 1:
+        mask = {theory.types[0].name: mask}
+    of_dense = {name: x for name, x in mask.items() if name in flat.type} if isinstance(mask, Mapping) else None
+    inputs = read_inputs(flat, unary, {name: x for name, x in evidence.items() if name not in true}, of_dense)
+    if mask is not None:
+        masks = read_masks(theory, mask, sizes, inputs.batch, inputs.like)
+        of_rows = {rows_type(name): _rows_that_exist(theory.predicate[name], support, masks)
+                   for name, support in supports.items() if name not in true}
+        inputs = replace(inputs, masks={**masks, **{name: x for name, x in of_rows.items() if x is not None}})
     return replace(inputs, sizes={**sizes, **inputs.sizes})
+
+
+def _rows_that_exist(predicate: Predicate, support: Support, masks: Tensors) -> Tensor | None:
+    """By variable of a sparse predicate whether its entities exist, [batch, variables]; None without masks for them."""
+    # the first row of each variable
+    first = slice(None, None, support.width) if support.places is None else np.unique(
+        support.places // support.width, return_index=True)[1]
+    found = None
+    for k in predicate.functional if support.lists_values else ():
+        if predicate.types[k] in masks:
+            raise LogicMPError(f"mask[{predicate.types[k]!r}] and candidates of {predicate} cannot be combined",
+                               f"remove the candidates that do not exist, and the mask of {predicate.types[k]}")
+    for k, name in enumerate(predicate.types):
+        if name in masks and k not in predicate.functional:
+            part = masks[name][:, torch.from_numpy(support.columns[k][first].astype(np.int64))]
+            found = part if found is None else found * part
+    return found
 
 
 # tensors of the layer
@@ -85,21 +106,27 @@ class SparseRun(Run):
 
     indices: dict[str, Tensor]
     places: dict[str, Tensor]
+    supports: Mapping[str, Support]
 
     def output(self, logits: Mapping[str, Tensor], name: str, shape: Sequence[int]) -> Tensor:
         """The logits of a predicate, dense or with the indices that were given; observed atoms are certain."""
         if name not in self.places:
             return super().output(logits, name, shape)
-        values = super().output(logits, name, self.inputs.unary[name].shape[1:])[self.places[name]]
+        values = super().output(logits, name, self.inputs.unary[name].shape[1:])
+        # the values of a functional variable are listed, or they are dense
+        is_listed = len(self.places[name]) and self.supports[name].lists_values
+        values = (values.flatten() if is_listed else values)[self.places[name]]
         return torch.sparse_coo_tensor(self.indices[name], values, tuple(shape), is_coalesced=True,
                                        check_invariants=False)
 
 
-# plans of earlier calls: what they were made for, their indices with the version of each, and the plan
-Kept = list[tuple[object, list[tuple[Tensor, int]], _Plan]]
+# plans of earlier calls: what they were made for, their indices with the version of each, and the plan, or why not
+Kept = list[tuple[object, list[tuple[Tensor, int]], _Plan | CostError]]
+# raises a CostError for a plan that shall not run
+Judge = Callable[[SparseExecutor], None]
 
 
-def _find(kept: Kept, key: object, indices: Sequence[Tensor]) -> _Plan | None:
+def _find(kept: Kept, key: object, indices: Sequence[Tensor]) -> _Plan | CostError | None:
     for known, tensors, plan in reversed(kept):
         if known == key and all(_is_same(x, old, version) for x, (old, version) in zip(indices, tensors, strict=True)):
             return plan
@@ -110,26 +137,26 @@ def _is_same(new: Tensor, old: Tensor, version: int) -> bool:
     if old._version != version:
         # the tensor was changed in place after the plan was made
         return False
-    return new is old or (new.shape == old.shape and new.device == old.device and torch.equal(new, old))
+    if new is old or (new.data_ptr() == old.data_ptr() and new.shape == old.shape and new.stride() == old.stride()):
+        return True
+    return new.shape == old.shape and new.device == old.device and torch.equal(new, old)
 
 
-def make_sparse_run(theory: Theory, unary: Tensor | Tensors, evidence: Tensors | None, mask: object,
+def make_sparse_run(theory: Theory, unary: Tensor | Tensors, evidence: Tensors | None, mask: Mask | None,
                     known: Mapping[str, int], weights: Sequence[Tensor], semantics: str, reduce: str,
-                    plans: Kept) -> SparseRun:
+                    plans: Kept, judge: Judge | None = None) -> SparseRun:
     """A run of the layer on sparse and dense tensors.
 
     Args:
         theory: the rules.
         unary: log-odds by predicate, dense or sparse; the indices of a sparse one are its candidates.
         evidence: by predicate, dense, sparse, or columns of entity numbers.
-        mask: must be None.
+        mask: which entities exist, by type.
         known: sizes of types that are given, as options of the layer.
         weights, semantics, reduce: of the layer.
         plans: plans of earlier calls; the one of this call is added.
+        judge: called with a new plan; it can raise a CostError, which is kept in its place.
     """
-    if mask is not None:
-        raise LogicMPError("mask cannot be used with sparse tensors",
-                           "remove the rows of entities that do not exist from the sparse tensors")
     given_evidence = dict(evidence or {})
     given = dict(unary) if isinstance(unary, Mapping) else {only_predicate(theory, given_evidence): unary}
     for what, tensors in (("unary", given), ("evidence", given_evidence)):
@@ -156,16 +183,26 @@ def make_sparse_run(theory: Theory, unary: Tensor | Tensors, evidence: Tensors |
     device = devices[0] if devices else torch.device("cpu")
     # rows that are not false: a change of their values changes the plan
     is_true = {name: _all_true(part) for name, part in facts.items() if name not in rows}
+    masked = tuple(mask) if isinstance(mask, Mapping) else theory.type if mask is not None else ()
+    masked = tuple(name for name in theory.type if name in masked)
     whole = tuple(name for name, x in dense_evidence.items() if x.dtype == torch.bool)
-    key = (tuple(sizes.items()), tuple(rows), tuple(facts), tuple(is_true.items()), whole, device)
+    key = (tuple(sizes.items()), tuple(rows), tuple(facts), tuple(is_true.items()), whole, masked, device,
+           judge is None)
     indices = [part.indices for part in (*rows.values(), *facts.values())]
     plan = _find(plans, key, indices)
     if plan is None:
         # a first call in inference mode must leave nothing that training cannot use
         with torch.inference_mode(False):
-            plan = _plan(theory, sizes, rows, facts, is_true, whole, semantics, device)
+            try:
+                plan = _plan(theory, sizes, rows, facts, is_true, whole, masked, semantics, device)
+                if judge is not None:
+                    judge(plan.executor)
+            except CostError as error:
+                plan = error
         plans[:] = [*plans[1 - MAX_KEPT :], (key, [(x, x._version) for x in indices], plan)]
-    return _run(theory, sizes, dense, dense_evidence, rows, facts, is_true, weights, reduce, plan)
+    if isinstance(plan, CostError):
+        raise plan
+    return _run(theory, sizes, dense, dense_evidence, mask, rows, facts, is_true, weights, reduce, plan)
 
 
 def _all_true(part: _Rows) -> bool:
@@ -173,26 +210,35 @@ def _all_true(part: _Rows) -> bool:
 
 
 def _plan(theory: Theory, sizes: Mapping[str, int], rows: Mapping[str, _Rows], facts: Mapping[str, _Rows],
-          is_true: Mapping[str, bool], whole: tuple[str, ...], semantics: str, device: torch.device) -> _Plan:
+          is_true: Mapping[str, bool], whole: tuple[str, ...], masked: tuple[str, ...], semantics: str,
+          device: torch.device) -> _Plan:
     supports: dict[str, Support] = {}
     places: list[dict[str, Tensor]] = [{}, {}]
     for name in {**rows, **facts}:
         predicate = theory.predicate[name]
         parts = [group[name].indices for group in (rows, facts) if name in group]
+        if len({len(part) for part in parts}) > 1:
+            raise LogicMPError(f"unary[{name!r}] and evidence[{name!r}] have different sparse dimensions",
+                               "list the values of functional arguments in both, or in none")
         columns = torch.cat(parts, 1).cpu().numpy()
         support = supports[name] = make_support(predicate, list(columns), sizes)
+        if is_true.get(name) and predicate.functional and support.width > 1:
+            raise LogicMPError(f"evidence[{name!r}] makes {support.width} values of one variable true; expected "
+                               f"{'at most one' if predicate.may_be_none else 'one'}, because {predicate}",
+                               "keep one value for each; give a sparse tensor with NaN for values that are unobserved")
         for found, group in zip(places, (rows, facts), strict=True):
             if name in group:
                 own = group[name].indices.cpu().numpy()
                 found[name] = torch.from_numpy(_find_keys(predicate, support, own)).to(device)
     true = [name for name, yes in is_true.items() if yes]
-    executor = build_sparse_executor(theory, sizes, supports, (*whole, *true), semantics, device=device)
+    executor = build_sparse_executor(theory, sizes, supports, (*whole, *true), semantics, device=device,
+                                     masked=masked)
     return _Plan(supports, executor, *places)
 
 
 def _find_keys(predicate: Predicate, support: Support, own: np.ndarray) -> np.ndarray:
     """The value of each given tuple; of a functional predicate, the variable."""
-    if not predicate.functional:
+    if not predicate.functional or support.lists_values:
         return support.find(list(own))
     keys = [k for k in range(len(predicate.arguments)) if k not in predicate.functional]
     columns: list[np.ndarray] = [np.zeros(own.shape[1], dtype=np.int64)] * len(predicate.arguments)
@@ -201,7 +247,7 @@ def _find_keys(predicate: Predicate, support: Support, own: np.ndarray) -> np.nd
     return support.find(columns) // support.width
 
 
-def _run(theory: Theory, sizes: Mapping[str, int], dense: Tensors, dense_evidence: Tensors,
+def _run(theory: Theory, sizes: Mapping[str, int], dense: Tensors, dense_evidence: Tensors, mask: Mask | None,
          rows: Mapping[str, _Rows], facts: Mapping[str, _Rows], is_true: Mapping[str, bool],
          weights: Sequence[Tensor], reduce: str, plan: _Plan) -> SparseRun:
     unary, evidence = dict(dense), dict(dense_evidence)
@@ -212,7 +258,9 @@ def _run(theory: Theory, sizes: Mapping[str, int], dense: Tensors, dense_evidenc
         if name in true:
             continue
         flat = plan.executor.theory.predicate[name]
-        shape = flat.shape({**sizes, rows_type(name): support.n_values // support.width})
+        shape = flat.shape({**sizes, rows_type(name): support.n_values // support.width,
+                            values_type(name): support.width})
+        n_first = support.n_values if support.lists_values else shape[0]
         if name in rows:
             values = rows[name].values
             assert values is not None
@@ -220,25 +268,38 @@ def _run(theory: Theory, sizes: Mapping[str, int], dense: Tensors, dense_evidenc
                 raise LogicMPError(f"unary[{name!r}] is a sparse tensor without entries: none of its atoms can be true",
                                    "give the atoms that can be true as entries, or call .to_dense() on it")
             at = plan.unary_places[name]
-            unary[name] = values.new_zeros(shape).index_add(0, at, values)
+            unary[name] = values.new_zeros(n_first, *values.shape[1:]).index_add(0, at, values).reshape(shape)
             if theory.predicate[name].symmetric:
                 # both orders may be given: one variable, whose potential is their mean
                 unary[name] = unary[name] / torch.bincount(at, minlength=shape[0]).clamp_min(1)
         else:
             unary[name] = torch.zeros(shape, dtype=dtype, device=plan.executor.device)
-        if name in facts:
-            values = facts[name].values
+        if name in facts or support.lists_values:
             known = torch.full(shape, torch.nan, dtype=dtype, device=plan.executor.device)
-            own = known.new_ones(()) if values is None else values.to(dtype)
-            evidence[name] = known.index_put((plan.evidence_places[name],), own)
+            if support.lists_values:
+                # places without a candidate are false
+                assert support.places is not None
+                inside = torch.zeros(n_first, dtype=torch.bool, device=known.device)
+                inside[torch.from_numpy(support.places).to(known.device)] = True
+                known = torch.where(inside, known.flatten(), 0.0)
+            if name in facts:
+                values = facts[name].values
+                own = known.new_ones(()) if values is None else values.to(dtype)
+                known = known.index_put((plan.evidence_places[name],), own)
+            evidence[name] = known.reshape(shape)
     if not unary:
         raise LogicMPError("unary is empty", f"give log-odds for one of: {', '.join(theory.predicate)}")
     # the tensors that were given come first
     order = [*[name for name in rows if name in unary], *[name for name in unary if name not in rows]]
-    inputs = _flat_inputs(theory, sizes, plan.supports, true, {name: unary[name] for name in order}, evidence)
+    inputs = _flat_inputs(theory, sizes, plan.supports, true, {name: unary[name] for name in order}, evidence,
+                          mask)
+    if inputs.batch and rows:
+        raise LogicMPError(f"the tensors have batch dimensions {list(inputs.batch)}, but sparse tensors in unary have "
+                           "none", "make one graph of all items: add to the entity numbers of each item the number of "
+                           "entities before it, as torch_geometric's Batch does")
     run = SparseRun(plan.executor, inputs, weights, reduce)
     run.indices = {name: part.indices for name, part in rows.items()}
-    run.places = dict(plan.unary_places)
+    run.places, run.supports = dict(plan.unary_places), plan.supports
     return run
 
 
@@ -251,11 +312,12 @@ def _read_rows(predicate: Predicate, what: str, tensor: Tensor) -> _Rows:
     keys = len(predicate.arguments) - len(predicate.functional)
     n_dense = (predicate.labels is not None) + len(predicate.functional)
     is_last = predicate.functional == tuple(range(keys, len(predicate.arguments)))
-    if coo.sparse_dim() != keys or coo.dense_dim() != n_dense or not is_last:
+    is_listed = bool(predicate.functional) and coo.sparse_dim() == len(predicate.arguments) and not coo.dense_dim()
+    if not is_listed and (coo.sparse_dim() != keys or coo.dense_dim() != n_dense or not is_last):
         raise LogicMPError(f"{what} has {coo.sparse_dim()} sparse and {coo.dense_dim()} dense dimensions; expected "
                            f"{keys} and {n_dense}, because {predicate}",
-                           "values of a functional argument must be the last dimensions, and dense" if not is_last else
-                           f"torch.sparse_coo_tensor(indices, values) with indices [{keys}, n]"
+                           "make all dimensions sparse: the values of a functional argument that can be true"
+                           if not is_last else f"torch.sparse_coo_tensor(indices, values) with indices [{keys}, n]"
                            + (" and values [n, values]" if n_dense else ""))
     return _Rows(coo.indices(), coo.values(), tuple(coo.shape))
 
@@ -289,7 +351,7 @@ def _check_meaning(predicate: Predicate, what: str, columns: Tensor, sizes: Mapp
 
 def _check_range(predicate: Predicate, what: str, indices: Tensor, sizes: Mapping[str, int]) -> None:
     keys = [t for k, t in enumerate(predicate.types) if k not in predicate.functional]
-    for k, type_name in enumerate(keys):
+    for k, type_name in enumerate(predicate.types if len(indices) == len(predicate.types) else keys):
         if not indices.shape[1]:
             continue
         low, high = (int(x) for x in indices[k].aminmax())

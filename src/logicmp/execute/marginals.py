@@ -17,9 +17,12 @@ from torch import Tensor
 
 from ..parse.theory import Predicate
 from .inputs import Inputs, value_dims
+from .state import is_tracing
 
 # the log-odds of an observed atom: certain in every precision, and finite, so that no loss becomes NaN
 CERTAIN = 50.0
+# labels fewer than these are laid out one after the other for a softmax
+FEW_LABELS = 16
 # added to the logits of impossible values
 IMPOSSIBLE = -1e4
 
@@ -45,7 +48,7 @@ def marginals(inputs: Inputs, predicate: Predicate, logits: Tensor) -> Tensor:
     else:
         q = torch.sigmoid(logits)
         if evidence is not None:
-            q = torch.where(evidence.isnan(), q, evidence.nan_to_num())
+            q = inputs.with_evidence(predicate.name, q)
     if exists is None:
         return q
     return q * exists
@@ -150,6 +153,11 @@ def per_item(tensor: Tensor) -> Tensor:
     return tensor.unsqueeze(-1).flatten(1).sum(1)
 
 
+def for_each_item(x: Tensor, like: Tensor) -> Tensor:
+    """One number per item, [batch, 1, ...], as many dimensions as `like` has, and of its dtype."""
+    return x.reshape(-1, *[1] * (like.dim() - 1)).to(like.dtype)
+
+
 def _entropy(q: Tensor) -> Tensor:
     """-q log q; its slope at zero is infinite, so zeros are replaced by the smallest number, without gradient."""
     return -q * torch.log(q.clamp_min(torch.finfo(q.dtype).tiny))
@@ -157,6 +165,9 @@ def _entropy(q: Tensor) -> Tensor:
 
 def _softmax(logits: Tensor, predicate: Predicate) -> Tensor:
     if predicate.labels is not None:
+        if len(predicate.labels) < FEW_LABELS and logits.dim() > 2 and not is_tracing():
+            # with fewer labels than a vector of the processor has entries, torch takes up to 14 times as long
+            return torch.softmax(logits.mT.contiguous(), -2).mT.contiguous()
         return torch.softmax(logits, -1)
     dims = value_dims(predicate)
     places = tuple(range(logits.dim() - len(dims), logits.dim()))

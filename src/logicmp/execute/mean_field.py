@@ -22,6 +22,7 @@ from ..parse.theory import Theory
 from .inputs import Inputs, check_finite
 from .marginals import (
     as_given,
+    for_each_item,
     from_their_mean,
     is_latent,
     marginals,
@@ -72,6 +73,11 @@ def initial_weights(theory: Theory, sizes: Mapping[str, int], hard_weight: float
                             "remove the weight and end the rule with a full stop to make it hard")
         weights.append(torch.full(shape, float(value), dtype=dtype))
     return weights
+
+
+def calibrates(schedule: Schedule, theory: Theory) -> bool:
+    """Whether the logits decide how strong the rules are: no rule has a weight, and none is hard."""
+    return schedule.calibrate and all(rule.weight is None and not rule.is_hard for rule in theory.rules)
 
 
 # below this, a number counts as 0
@@ -180,7 +186,7 @@ class Run:
                             strength = self._strength(schedule, q, size)
                         assert strength is not None
                         scale = self.scale = self._scale(schedule, number, size, strength, old, messages)
-                        logits = {name: torch.addcmul(self.base[name], x, _per_item(scale, x))
+                        logits = {name: torch.addcmul(self.base[name], x, for_each_item(scale, x))
                                   for name, x in messages.items()}
                     if correct is not None:
                         more = correct(q)
@@ -273,6 +279,13 @@ class Run:
             n = n + n_latent(self.inputs, self.theory.predicate[name], u).sum()
         return float(cov / (var * noise).sqrt().clamp_min(TINY)), float(n.clamp_min(1) ** -0.5)
 
+    def strength(self, schedule: Schedule) -> Tensor:
+        """The factor of all weights that the logits of each item support, [batch]."""
+        with torch.no_grad():
+            q = self.marginals(temperature=schedule.temperature)
+            zeros = {name: torch.zeros_like(x) for name, x in self.base.items()}
+            return self._strength(schedule, q, self.size(self._subtract(zeros, q, 1.0, None))).factor
+
     def _strength(self, schedule: Schedule, q: Mapping[str, Tensor], size: Tensor) -> Strength:
         """How much of the limit counts in each item, and what all weights are multiplied by."""
         if schedule.push is None:
@@ -280,8 +293,7 @@ class Run:
         # 1 where full messages are far below the limit, 0 where they are above
         sparse = (2 - 2 * size / schedule.push[1]).clamp(0.0, 1.0)
         factor = torch.ones_like(size)
-        has_no_weights = all(rule.weight is None and not rule.is_hard for rule in self.theory.rules)
-        if schedule.calibrate and has_no_weights and (is_tracing() or bool(sparse.any())):
+        if calibrates(schedule, self.theory) and (is_tracing() or bool(sparse.any())):
             call = self._reduced(replace(self.call, weights=[torch.ones_like(w) for w in self.call.weights]))
             zeros = {name: torch.zeros_like(x) for name, x in self.base.items()}
             with torch.no_grad():
@@ -377,7 +389,7 @@ class Run:
         found = {}
         for name, x in (self.base if logits is None else logits).items():
             if isinstance(temperature, Tensor):
-                t = _per_item(temperature, x)
+                t = for_each_item(temperature, x)
                 # the gradient passes with the factor 1 instead of 1 / t, which would grow with every iteration
                 x = (torch.lerp(x.detach(), x, t) if torch.is_grad_enabled() else x) / t
             elif temperature != 1:
@@ -408,11 +420,6 @@ class Run:
     def outputs(self, logits: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The logits of every predicate that is not observed, with the batch dimensions that were given."""
         return {name: self.output(logits, name, x.shape) for name, x in self.inputs.unary.items()}
-
-
-def _per_item(x: Tensor, like: Tensor) -> Tensor:
-    """One number per item, [batch, 1, ...], as many dimensions as `like` has, and of its dtype."""
-    return x.reshape(-1, *[1] * (like.dim() - 1)).to(like.dtype)
 
 
 def _for_sums(x: Tensor) -> Tensor:

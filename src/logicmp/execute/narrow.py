@@ -137,6 +137,31 @@ class Waves:
             barrier = torch.zeros(plan.n_kind_cells, dtype=torch.float64)
             barrier[torch.from_numpy(plan.forbidden)] = NEVER
             self.barrier = barrier.to(device)
+        self.all = self._all_tables(device)
+
+    def _all_tables(self, device: torch.device) -> dict[str, Tensor]:
+        """The tables of all groups in one: to look up the cells of a world takes a few long operations.
+
+        For each table its variable, its first row and its first cell; for each place of a separator, [places, tables],
+        the variable and how many cells apart its values are. Tables with fewer places have strides of 0.
+        """
+        n_places = max((len(group.strides) for group in self.groups), default=0)
+        found: dict[str, list[Tensor]] = {name: [torch.zeros(0, dtype=torch.long, device=device)] for name in (
+            "variables", "row", "cell")}
+        places = [(torch.zeros(n_places, 0, dtype=torch.long, device=device),) * 2]
+        for group in self.groups:
+            each = torch.arange(group.n, device=device)
+            found["variables"].append(group.variables)
+            found["row"].append(group.rows.start + group.n_values * each)
+            found["cell"].append(group.kind_cells.start + group.n_states * group.n_values * group.kind)
+            separators, strides = (torch.zeros(n_places, group.n, dtype=torch.long, device=device) for _ in range(2))
+            for k, stride in enumerate(group.strides):
+                separators[k], strides[k] = group.separators[:, k], stride * group.n_values
+            places.append((separators, strides))
+        columns = {name: torch.cat(parts).unsqueeze(1) for name, parts in found.items()}
+        columns["variables"] = columns["variables"].squeeze(1)
+        separators, strides = (torch.cat([part[k] for part in places], 1) for k in (0, 1))
+        return {**columns, "separators": separators, "strides": strides.unsqueeze(2)}
 
     def tables(self, weights: Tensor) -> Tensor:
         """The log-weights of all tables, one after the other, from one number for each weight of the network."""
@@ -321,14 +346,11 @@ class Waves:
             potentials, tables: as for `log_z`.
             world: the value of each variable, [variables, batch].
         """
-        rows, at = [], []
-        for group in self.groups:
-            value = world[group.variables]
-            rows.append(value + (group.rows.start + group.n_values * torch.arange(
-                group.n, device=world.device)).unsqueeze(1))
-            at.append((self._state(group, world) + group.n_states * group.kind.unsqueeze(1)) * group.n_values + value
-                      + group.kind_cells.start)
-        return potentials.gather(0, torch.cat(rows)).sum(0) + tables[torch.cat(at)].sum(0)
+        value = world.index_select(0, self.all["variables"])
+        at = self.all["cell"] + value
+        for separator, stride in zip(self.all["separators"], self.all["strides"], strict=True):
+            at = torch.addcmul(at, stride, world.index_select(0, separator))
+        return potentials.gather(0, self.all["row"] + value).sum(0) + tables.take(at).sum(0)
 
 
 def _pass_on(summed: Tensor, messages: Tensor) -> Tensor:

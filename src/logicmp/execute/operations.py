@@ -10,7 +10,7 @@ Room: plan -> **execute** -> layer.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -257,6 +257,16 @@ def present(axis: Axis, call: Call) -> Tensor | None:
         piece = mask.narrow(1, *span(axis, offset, call))
         found = piece if found is None else found * piece
     return found
+
+
+def within(x: Tensor, axes: Sequence[Axis], call: Call) -> Tensor:
+    """A value over axes, zero where an entity exists and one of its shifts does not."""
+    for k, axis in enumerate(axes):
+        existing = present(axis, call) if axis.low or axis.high else None
+        if existing is not None:
+            # a value of labels has one more dimension
+            x = x * spread(existing, (k,), x.dim() - 1)
+    return x
 
 
 def count(axis: Axis, call: Call) -> Tensor | float:

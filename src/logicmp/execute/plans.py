@@ -10,7 +10,7 @@ Room: plan -> **execute** -> layer.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from operator import index
 from typing import Any
 from weakref import WeakValueDictionary
@@ -18,8 +18,14 @@ from weakref import WeakValueDictionary
 import torch
 
 from ..errors import LogicMPError
+from ..normalize.build import normalize_theory
+from ..normalize.cubes import NormalForm
 from ..parse.theory import Theory
-from .dense import DenseExecutor, build_executor
+from ..plan import batch
+from ..plan.build import MAX_ELEMENTS, build_plan
+from ..plan.steps import Plan
+from .batched import BatchedExecutor
+from .dense import DenseExecutor
 
 # how many plans a layer keeps
 MAX_PLANS = 256
@@ -28,6 +34,25 @@ _PLANS: WeakValueDictionary[int, Plans] = WeakValueDictionary()
 _numbers = itertools.count()
 # the sizes of the call that torch.compile traces: numbers, or symbols where one graph serves every size
 _traced_sizes: dict[str, int | torch.SymInt] = {}
+
+
+def build_executor(theory: Theory, sizes: Mapping[str, int], observed: Collection[str] = (), semantics: str = "exact",
+                   max_elements: int = MAX_ELEMENTS) -> DenseExecutor:
+    """Normalize and plan a theory for given sizes and observed predicates."""
+    form = normalize_theory(theory, semantics, sizes)
+    return make_executor(build_plan(form, sizes, observed, max_elements), form, theory, observed, max_elements)
+
+
+def make_executor(plan: Plan, form: NormalForm, theory: Theory, observed: Collection[str],
+                  max_elements: int) -> DenseExecutor:
+    """A plan of a normal form, ready to run; rules that differ only in constants run as one."""
+    sizes = dict(plan.sizes)
+    found = batch.batch_rules(form, sizes) if len(form.rules) >= batch.MIN_RULES else None
+    if found is None:
+        return DenseExecutor(plan, theory)
+    known = {*observed, *(g.name for g in found.gathered if g.source in observed)}
+    inner = build_plan(found.form, {**sizes, **found.types}, known, max_elements)
+    return BatchedExecutor(plan, theory, inner, found)
 
 
 class Plans:

@@ -29,6 +29,7 @@ from .operations import (
     spread,
     unview,
     view,
+    within,
 )
 from .recompute import Replay
 from .state import Call, Values, is_tracing
@@ -120,6 +121,7 @@ class _Place:
         shape = (call.like.shape[0], *(axis.size(call.sizes) for axis in self.read.axes))
         if part.shape != shape:
             part = part.expand(shape)
+        part = within(part, self.read.axes, call) if call.masks else part
         return part if self.apart is None else self.apart(part, call)
 
 
@@ -148,9 +150,9 @@ class _Alike:
 
     def total(self, values: Values, matrix: Tensor, theory: Theory, call: Call) -> Tensor:
         x = view(values[self.source.predicate], self.source.args, self.source.axes, call)
-        mixed = x @ matrix if matrix.dim() == 2 else (x.flatten(1, -2) @ matrix).reshape(*x.shape[:-1],
-                                                                                        matrix.shape[-1])
-        return unview(mixed, self.place, theory, call)
+        mixed = x @ matrix if matrix.dim() == 2 else (x.unsqueeze(1).flatten(1, -2) @ matrix).reshape(
+            *x.shape[:-1], matrix.shape[-1])
+        return unview(within(mixed, self.place.axes, call) if call.masks else mixed, self.place, theory, call)
 
 
 def _find_alike(plan: Plan, name: str, sets: Mapping[str, LabelSets]) -> list[tuple[_Alike, list[int]]]:

@@ -64,11 +64,11 @@ class RuleReport:
     rule: str
     before: float
     after: float
-    # root mean square over the unobserved atoms; None where all rules act together, in exact inference
+    # None where all rules act together, in exact inference: the push, as root mean square over the unobserved atoms;
+    # the correlation of its first messages with the logits of the atoms that receive them, and the standard error
     push: float | None
-    # correlation of its first messages with the logits of the atoms that receive them, and the standard error
-    support: float
-    error: float
+    support: float | None
+    error: float | None
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Report:
         lines = [self.method] if self.method else []
         lines.append(f"{'violations before':>18}{'after':>12}{'push':>9}{'support':>9}   rule")
         lines += [f"{r.before:18.6g}{r.after:12.6g}{'-' if r.push is None else f'{r.push:.3g}':>9}"
-                  f"{'-' if r.push is None else f'{r.support:.2f}':>9}   {r.rule}" for r in self.rules]
+                  f"{'-' if r.support is None else f'{r.support:.2f}':>9}   {r.rule}" for r in self.rules]
         if self.status != "exact":
             lines.append(f"{self.status}: a marginal changed by {self.change:.2g} in the last iteration")
         lines += [f"{name}: {share:.1%} of the decisions changed" for name, share in self.moved.items()]
@@ -133,7 +133,7 @@ def build_exact_report(run: Run, logits: Mapping[str, Tensor], violations: Seque
         method: which components are exact, as text.
     """
     before = run.counts(run.marginals(run.base)).sum(0)
-    rules = tuple(RuleReport(str(rule), float(b), max(after, 0.0), None, 0.0, 0.0)
+    rules = tuple(RuleReport(str(rule), float(b), max(after, 0.0), None, None, None)
                   for rule, b, after in zip(run.theory.rules, before, violations, strict=True))
     return Report(rules, "exact", 0.0, _moved(run, logits), tuple(run.collapsed(logits)), (), method)
 
@@ -156,7 +156,8 @@ def _advice(rules: list[RuleReport], status: str, collapsed: Sequence[str], sche
     if status == "changing":
         found.append("the run has not converged: raise iterations")
     found += [f"the logits do not support this rule (correlation {rule.support:.2f} +- {rule.error:.2f}): {rule.rule}; "
-              "check that it fits the data" for rule in rules if rule.error < 0.2 and rule.support < 2 * rule.error]
+              "check that it fits the data" for rule in rules if rule.support is not None and rule.error is not None
+              and rule.error < 0.2 and rule.support < 2 * rule.error]
     found += [f"more violations after than before: {rule.rule}; check that it fits the data" for rule in rules
               if rule.after > 1.05 * rule.before + 0.5]
     return found

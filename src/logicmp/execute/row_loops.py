@@ -39,3 +39,27 @@ def all_derivatives(places: np.ndarray, factors: np.ndarray, x: np.ndarray, out:
         for j in range(k - 1, -1, -1):
             out[places[r, j]] += before[j] * after
             after *= x[places[r, j]]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def derivatives_of_items(places: np.ndarray, factors: np.ndarray, x: np.ndarray, out: np.ndarray) -> None:
+    """Like `all_derivatives`, for the items of a batch: `x` and `out` are [places, items]."""
+    n, k = places.shape
+    n_items = x.shape[1]
+    has_factors = len(factors) > 0
+    before = np.empty((k + 1, n_items))
+    after = np.empty(n_items)
+    for r in range(n):
+        f = factors[r] if has_factors else 1.0
+        for b in range(n_items):
+            before[0, b] = f
+            after[b] = 1.0
+        for j in range(k):
+            p = places[r, j]
+            for b in range(n_items):
+                before[j + 1, b] = before[j, b] * x[p, b]
+        for j in range(k - 1, -1, -1):
+            p = places[r, j]
+            for b in range(n_items):
+                out[p, b] += before[j, b] * after[b]
+                after[b] *= x[p, b]

@@ -5,13 +5,16 @@ Room: plan -> **execute** -> layer.  Paper: Eq. 4-5.
     F(x,y) S(x) !S(y)      F observed: a sparse matrix; messages are its products with S and with 1 - S
     C(a,b) C(b,c) C(a,c)   one list of triangles; all three messages in one pass
 
-Terms without sparse literals run as dense tensors. A sparse predicate is one vector of values, [1, rows], so the loop
-and the marginals need not know of it. Sums are float64, whatever the precision of the marginals.
+Terms without sparse literals run as dense tensors. A sparse predicate is one vector of values, [batch, rows], so the
+loop and the marginals need not know of it. Here every value is [places, items], one item if all of a batch share it:
+a list serves all items, and what they read at a place lies together. Sums are float64, whatever the precision of the
+marginals.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -21,19 +24,24 @@ from ..normalize.build import normalize_theory
 from ..parse.theory import Theory
 from ..plan.build import MAX_ELEMENTS, build_plan
 from ..plan.eliminate import MAX_ROWS, build_rows
-from ..plan.forms import Form, Grouped, Made, Operand, ReadAll, Root, RowPlan, WeightsOf
-from .dense import DenseExecutor
+from ..plan.forms import Form, Grouped, Made, Operand, Present, ReadAll, Root, RowPlan, WeightsOf
+from .fused import Fused, can_fuse, flat, is_thin
+from .matrix_terms import LabelBlock, MatrixTerms, stack_items
+from .plans import make_executor
 from .recompute import Replay
 from .rows import Bilinear, Groups, Rows, make_rows
-from .state import Call, Values
+from .state import Call, Values, is_tracing
 
 # a value of the rows, beside the values of the dense plan
 _ROW = "row"
+# of each sparse matrix, what depends on weights only
+_MIX, _ONES = "mix of rows", "ones of rows"
 
 
 def build_sparse_executor(theory: Theory, sizes: Mapping[str, int], supports: Mapping[str, Support],
                           observed: Collection[str] = (), semantics: str = "exact", max_rows: int = MAX_ROWS,
-                          max_elements: int = MAX_ELEMENTS, device: torch.device | None = None) -> SparseExecutor:
+                          max_elements: int = MAX_ELEMENTS, device: torch.device | None = None,
+                          masked: Collection[str] = ()) -> SparseExecutor:
     """Normalize and plan a theory for given sizes, sparse predicates and observed predicates.
 
     Args:
@@ -45,50 +53,10 @@ def build_sparse_executor(theory: Theory, sizes: Mapping[str, int], supports: Ma
         max_rows: reject a rule that needs a list with more rows.
         max_elements: as for `build_plan`.
         device: of the tensors.
+        masked: types of which some entities may be missing; a call has masks for them.
     """
-    plan = build_rows(normalize_theory(theory, semantics, sizes), sizes, supports, observed, max_rows)
+    plan = build_rows(normalize_theory(theory, semantics, sizes), sizes, supports, observed, max_rows, masked)
     return SparseExecutor(plan, theory, sizes, supports, observed, max_elements, device or torch.device("cpu"))
-
-
-class _Batch:
-    """All terms of one sparse matrix M in one direction, sum of w u M v: their derivatives by u, as (M V) C + (M 1) c.
-
-    V has the distinct vectors v as its columns. C and c sum up the weights of the terms by u and v; the complement of a
-    vector is 1 - v, and M 1 is made once.
-    """
-
-    def __init__(self, matrix: Bilinear, side: int, roots: list[Root], device: torch.device):
-        self.matrix = matrix
-        self.side = side
-        pairs = [(root.form.operands[side], root.form.operands[1 - side]) for root in roots]
-        self.own = list(dict.fromkeys(own.value for own, _ in pairs))
-        self.other = list(dict.fromkeys(other.value for _, other in pairs))
-        self.rules = torch.tensor([root.rule for root in roots], device=device)
-        place = [[self.other.index(other.value), self.own.index(own.value)] for own, other in pairs]
-        self.rows, self.columns = torch.tensor(place, device=device).unbind(1)
-        signed = [root.coefficient * (-1 if own.negated else 1) for root, (own, _) in zip(roots, pairs, strict=True)]
-        is_one_minus = torch.tensor([other.negated for _, other in pairs], device=device)
-        self.ones = torch.tensor(signed, dtype=torch.float64, device=device) * is_one_minus
-        self.products = torch.tensor(signed, dtype=torch.float64, device=device) * (1 - 2 * is_one_minus.double())
-
-    def derivatives(self, values: Mapping[int, Tensor], weights: Tensor) -> dict[int, Tensor]:
-        """The derivative by each value on this side.
-
-        Args:
-            weights: of all rules, [rules].
-        """
-        seeds = weights[self.rules]
-        mix = weights.new_zeros(len(self.other), len(self.own)).index_put(
-            (self.rows, self.columns), self.products * seeds, accumulate=True)
-        sums = weights.new_zeros(len(self.own)).index_add(0, self.columns, self.ones * seeds)
-        read = [values[v] for v in self.other]
-        if len(read) == len(self.own) == 1:
-            # one vector: no matrices of one column
-            product = self.matrix.product(self.side, read[0])
-            return {self.own[0]: product * mix[0, 0] + self.matrix.sums[self.side] * sums[0]}
-        total = self.matrix.product(self.side, torch.stack(read, 1)) @ mix
-        total = total + self.matrix.sums[self.side].unsqueeze(1) * sums
-        return dict(zip(self.own, total.unbind(1), strict=True))
 
 
 class SparseExecutor:
@@ -97,36 +65,61 @@ class SparseExecutor:
     def __init__(self, rows: RowPlan, theory: Theory, sizes: Mapping[str, int], supports: Mapping[str, Support],
                  observed: Collection[str], max_elements: int, device: torch.device):
         self.rows = rows
-        self.dense = DenseExecutor(build_plan(rows.dense, sizes, observed, max_elements), theory)
+        self.dense = make_executor(build_plan(rows.dense, sizes, observed, max_elements), rows.dense, theory, observed,
+                                   max_elements)
         self.plan = self.dense.plan
         self.device = device
+        self.observed = frozenset(observed)
         self.theory = flat_theory(theory, supports, [name for name in supports if name in set(observed)])
         self._lengths = [self._length(k, sizes, supports, theory) for k in range(len(rows.values))]
         self._lists: dict[Hashable, Rows] = {}
         self._groups = {k: Groups(v.output, v.n_places, device) for k, v in enumerate(rows.values)
                         if isinstance(v, Grouped)}
-        self._roots = [(root, self._list(root.form)) for root in rows.roots]
-        self._made = {k: self._made_list(v) for k, v in enumerate(rows.values) if isinstance(v, Made)}
-        self._batches = self._find_batches()
-        # by predicate with labels, the values that read sets of them, and these sets, [labels, sets]
-        self._sets: dict[str, tuple[list[int], Tensor]] = {}
+        is_plain = device.type == "cpu" and not any(rule.n_weight_axes for rule in self.plan.rules)
+        # all lists as the plan's own columns, if they can run in place; used if that is faster
+        self.columns = Fused(rows) if is_plain and can_fuse(rows, self.theory) else None
+        self.fused = self.columns if is_thin(rows, self._lengths) else None
+        # by predicate with labels, the sets of them that are read
+        self._labels: dict[str, LabelBlock] = {}
         for p in theory.predicates:
             reads = [(k, v.labels) for k, v in enumerate(rows.values)
                      if isinstance(v, ReadAll) and v.predicate == p.name and v.labels is not None]
             if p.labels is not None and reads:
-                sets = torch.zeros(len(p.labels), len(reads), dtype=torch.float64, device=device)
-                for column, (_, labels) in enumerate(reads):
-                    sets[sorted(labels), column] = 1
-                self._sets[p.name] = [k for k, _ in reads], sets
+                self._labels[p.name] = LabelBlock(len(self._labels), reads, len(p.labels), device)
         self._outputs = {k: torch.from_numpy(v.output.copy()).to(device) for k, v in enumerate(rows.values)
                          if isinstance(v, Grouped)}
 
-    # lists
+    # lists; made when first used, which a fused run never does
+
+    @cached_property
+    def _roots(self) -> list[tuple[Root, Rows]]:
+        # a first call in inference mode must leave nothing that training cannot use
+        with torch.inference_mode(False):
+            return [(root, self._list(root.form)) for root in self.rows.roots]
+
+    @cached_property
+    def _made(self) -> dict[int, Rows]:
+        with torch.inference_mode(False):
+            return {k: self._made_list(v) for k, v in enumerate(self.rows.values) if isinstance(v, Made)}
+
+    @cached_property
+    def _batches(self) -> list[MatrixTerms]:
+        with torch.inference_mode(False):
+            return self._find_batches()
+
+    @cached_property
+    def _reads_sets(self) -> bool:
+        """Whether some form reads a set of labels by itself."""
+        alone = [*(v.form for v in self.rows.values if isinstance(v, Made)),
+                 *(root.form for root, found in self._roots if not self._is_batched(root, found))]
+        return any(o.value in block.numbers for form in alone for o in form.operands for block in self._labels.values())
 
     def _length(self, k: int, sizes: Mapping[str, int], supports: Mapping[str, Support], theory: Theory) -> int:
         value = self.rows.values[k]
         if isinstance(value, (Made, Grouped)):
             return value.n_places
+        if isinstance(value, Present):
+            return sizes[value.type]
         if isinstance(value, WeightsOf):
             rule = theory.rules[value.rule]
             types = [rule.variables[name] for name in rule.per_constant]
@@ -149,7 +142,7 @@ class SparseExecutor:
         lengths = [made.n_places, *(self._lengths[o.value] for o in made.form.operands)]
         return make_rows([made.output, *made.form.columns], lengths, made.form.factors, self.device)
 
-    def _find_batches(self) -> list[_Batch]:
+    def _find_batches(self) -> list[MatrixTerms]:
         """The terms of each sparse matrix, in both directions: rules alike are one product of matrices."""
         terms: dict[tuple[int, int], list[tuple[Root, Bilinear]]] = {}
         for root, rows in self._roots:
@@ -158,7 +151,9 @@ class SparseExecutor:
                 for k, operand in enumerate(root.form.operands):
                     if self.rows.live[operand.value]:
                         terms.setdefault((id(rows), k), []).append((root, rows))
-        return [_Batch(found[0][1], k, [root for root, _ in found], self.device) for (_, k), found in terms.items()]
+        blocks = list(self._labels.values())
+        return [MatrixTerms(found[0][1], k, [root for root, _ in found], blocks, self.device)
+                for (_, k), found in terms.items()]
 
     def _is_batched(self, root: Root, rows: Rows) -> bool:
         return isinstance(rows, Bilinear) and not self.plan.rules[root.rule].n_weight_axes
@@ -168,8 +163,19 @@ class SparseExecutor:
     def constants(self, call: Call) -> Values:
         """The values that depend only on evidence and weights: once per call, not once per iteration."""
         values = self.dense.constants(call)
+        if self.fused is not None and self._runs_fused(call):
+            return values
         found = self._values({}, call, {}, only_constant=True)
-        return {**values, **{(_ROW, k): x for k, x in found.items()}}
+        values |= {(_ROW, k): x for k, x in found.items()}
+        if self._batches:
+            # a rule with one weight per constant has no terms here
+            plain = [w if rule.n_weight_axes == 0 else w.new_zeros(()) for w, rule in
+                     zip(call.weights, self.plan.rules, strict=True)]
+            # [items or 1, rules]
+            weights = stack_items([w.to(torch.float64).reshape(1, -1) for w in plain])[0]
+            for k, batch in enumerate(self._batches):
+                values[_MIX, k], values[_ONES, k] = batch.mix(weights)
+        return values
 
     def messages(self, q: Mapping[str, Tensor], call: Call, constants: Values) -> dict[str, Tensor]:
         """The weighted derivatives of all violation counts: d(sum of w V)/dq, for every predicate of `q`."""
@@ -180,67 +186,87 @@ class SparseExecutor:
                           replay: Replay | None = None) -> dict[str, Tensor]:
         """Eq. 2 without the normalization: base - d(sum of w V)/dq, for every predicate of `base`."""
         found = self.dense.subtract_messages(base, q, call, constants, replay)
+        if self.fused is not None and self._runs_fused(call):
+            new = {name: x.to(torch.float64, copy=x is base[name]).contiguous() for name, x in found.items()}
+            self.fused.subtract(flat(new), flat({**call.observed, **q}), [float(w) for w in call.weights])
+            return {name: x.to(found[name].dtype) for name, x in new.items()}
         known = {key[1]: x for key, x in constants.items() if isinstance(key, tuple) and key[0] == _ROW}
-        for name, message in self._messages(self._values(q, call, known), call, q).items():
-            total = message.to(found[name].dtype).reshape(found[name].shape)
+        for name, message in self._messages(self._values(q, call, known, with_sets=self._reads_sets), call, q,
+                                            constants).items():
+            shape = found[name].shape
+            total = message.to(found[name].dtype).expand(shape[0], *message.shape[1:]).reshape(shape)
             if replay is not None:
                 replay.updates.setdefault(name, []).append((total.detach(), None))
             found[name] = found[name] - total
         return found
 
+    def _runs_fused(self, call: Call) -> bool:
+        return call.like.shape[0] == 1 and not torch.is_grad_enabled() and not is_tracing()
+
     def counts(self, q: Mapping[str, Tensor], call: Call, weighted: bool = False) -> Tensor:
         """The expected violations of each rule, [batch, rules]; weighted, times the rule's weight."""
+        if self.fused is not None and self._runs_fused(call):
+            found = torch.from_numpy(self.fused.counts(flat({**call.observed, **q})))
+            if weighted:
+                found = found * torch.stack([w.to(torch.float64).reshape(()) for w in call.weights])
+            dense = self.dense.counts(q, call, weighted)
+            return dense + found.to(dense.dtype)
         values = self._values(q, call, {}, with_weights=weighted)
         products: dict[Hashable, Tensor] = {}
-        totals = [call.like.new_full((), constant, dtype=torch.float64) for constant in self.rows.constants]
+        n_items = call.like.shape[0]
+        totals = [call.like.new_full((n_items,), constant, dtype=torch.float64) for constant in self.rows.constants]
         for root, rows in self._roots:
             first = self._operand(root.form.operands[0], values)
             slope = self._derivatives(root.form, rows, values, (0,), products)[0]
-            totals[root.rule] = totals[root.rule] + root.coefficient * (first * slope).sum()
+            totals[root.rule] = totals[root.rule] + root.coefficient * (first * slope).sum(0)
         if weighted:
             totals = [total if self.plan.rules[f].n_weight_axes else total * self._weight(f, call)
                       for f, total in enumerate(totals)]
         dense = self.dense.counts(q, call, weighted)
-        return dense + torch.stack(totals).to(dense.dtype) if totals else dense
+        return dense + torch.stack(totals, -1).to(dense.dtype) if totals else dense
 
     def weighted_groundings(self, call: Call) -> Tensor:
         """The groundings of each rule times their weights, [batch, rules]: its score if none is violated."""
         return self.dense.weighted_groundings(call)
 
     def _weight(self, f: int, call: Call) -> Tensor:
-        return call.weights[f].to(torch.float64).reshape(())
+        """[1], or one for each item."""
+        return call.weights[f].to(torch.float64).reshape(-1)
 
     # up
 
     def _values(self, q: Mapping[str, Tensor], call: Call, known: Mapping[int, Tensor], with_weights: bool = True,
-                only_constant: bool = False) -> dict[int, Tensor]:
-        """The values of the plan, flat and in float64."""
+                only_constant: bool = False, with_sets: bool = True) -> dict[int, Tensor]:
+        """The values of the plan, [places, items or 1] in float64; of labels with sets, or all labels only."""
         values = dict(known)
         for k, value in enumerate(self.rows.values):
             if k in values or (only_constant and self.rows.live[k]):
                 continue
             if isinstance(value, ReadAll):
-                self._read(k, value, q, call, values)
+                if value.labels is None or self._labels[value.predicate].key not in values:
+                    self._read(k, value, q, call, values, with_sets)
             elif isinstance(value, WeightsOf):
-                weights = call.weights[value.rule].to(torch.float64).reshape(-1)
+                weights = call.weights[value.rule].to(torch.float64).flatten(1).mT
                 values[k] = weights if with_weights else torch.ones_like(weights)
+            elif isinstance(value, Present):
+                values[k] = call.masks[value.type].to(torch.float64).mT.contiguous()
             elif isinstance(value, Made):
                 xs = [self._operand(o, values) for o in value.form.operands]
-                output = torch.zeros(value.n_places, dtype=torch.float64, device=self.device)
+                output = torch.zeros(value.n_places, 1, dtype=torch.float64, device=self.device)
                 values[k] = self._made[k].derivatives([output, *xs], (0,))[0]
             else:
                 product = self._groups[k].products(self._inside(value, values))
                 values[k] = product - 1 if value.minus_one else product
         return values
 
-    def _read(self, k: int, value: ReadAll, q: Mapping[str, Tensor], call: Call, values: dict[int, Tensor]) -> None:
+    def _read(self, k: int, value: ReadAll, q: Mapping[str, Tensor], call: Call, values: dict[int, Tensor],
+              with_sets: bool) -> None:
         """Read a predicate; of one with labels, all sets of them at once."""
-        x = (q[value.predicate] if value.predicate in q else call.observed[value.predicate])[0].to(torch.float64)
+        x = (q[value.predicate] if value.predicate in q else call.observed[value.predicate]).to(torch.float64)
         if value.labels is None:
-            values[k] = x.reshape(-1)
+            values[k] = x.reshape(len(x), -1).mT.contiguous()
             return
-        numbers, sets = self._sets[value.predicate]
-        values.update(zip(numbers, (x.reshape(-1, len(sets)) @ sets).unbind(1), strict=True))
+        values.update(self._labels[value.predicate].read(x, with_sets))
 
     def _operand(self, operand: Operand, values: Mapping[int, Tensor]) -> Tensor:
         x = values[operand.value]
@@ -255,8 +281,8 @@ class SparseExecutor:
         total: Tensor | None = None
         for part, coefficient in value.parts:
             x = coefficient * values[part]
-            total = 1 + x if total is None else total + x
-        return torch.ones(len(value.output), dtype=torch.float64, device=self.device) if total is None else total
+            total = value.base + x if total is None else total + x
+        return torch.ones(len(value.output), 1, dtype=torch.float64, device=self.device) if total is None else total
 
     # down
 
@@ -274,17 +300,14 @@ class SparseExecutor:
             found.append(rows.sums[k] - products[key] if other.negated else products[key])
         return found
 
-    def _messages(self, values: Mapping[int, Tensor], call: Call, q: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def _messages(self, values: Mapping[int, Tensor], call: Call, q: Mapping[str, Tensor],
+                  constants: Values) -> dict[str, Tensor]:
+        """By predicate, [items or 1, places] or [items or 1, places, labels]."""
         adjoints: dict[int, list[Tensor]] = {}
         products: dict[Hashable, Tensor] = {}
-        if self._batches:
-            # a rule with one weight per constant has no terms here
-            plain = [w if rule.n_weight_axes == 0 else w.new_zeros(()) for w, rule in
-                     zip(call.weights, self.plan.rules, strict=True)]
-            weights = torch.stack([w.to(torch.float64).reshape(()) for w in plain])
-            for batch in self._batches:
-                for v, slope in batch.derivatives(values, weights).items():
-                    adjoints.setdefault(v, []).append(slope)
+        for number, batch in enumerate(self._batches):
+            for v, slope in batch.derivatives(values, constants[_MIX, number], constants[_ONES, number]).items():
+                adjoints.setdefault(v, []).append(slope)
         for root, rows in self._roots:
             if self._is_batched(root, rows):
                 continue
@@ -304,12 +327,11 @@ class SparseExecutor:
             if k not in adjoints or not self.rows.live[k]:
                 continue
             total = adjoints.pop(k)
-            adjoint = total[0] if len(total) == 1 else torch.stack(total).sum(0) if len(total) > 4 else sum(
-                total[1:], total[0])
+            adjoint = sum(total[1:], total[0])
             if isinstance(value, ReadAll) and value.labels is not None:
                 by_label.setdefault(value.predicate, {})[k] = adjoint
             elif isinstance(value, ReadAll):
-                found[value.predicate] = self._both_orders(value.predicate, adjoint, q)
+                found[value.predicate] = self._both_orders(value.predicate, adjoint.mT, q)
             elif isinstance(value, Made):
                 operands = value.form.operands
                 wanted = tuple(1 + j for j, o in enumerate(operands) if self.rows.live[o.value])
@@ -320,11 +342,9 @@ class SparseExecutor:
                 others = self._groups[k].others(self._inside(value, values)) * adjoint[self._outputs[k]]
                 for part, coefficient in value.parts:
                     self._add(adjoints, Operand(part), coefficient * others)
-        for name, parts in by_label.items():
-            numbers, sets = self._sets[name]
-            columns = [column for column, number in enumerate(numbers) if number in parts]
-            # a message to a set goes to all its labels
-            found[name] = torch.stack([parts[numbers[c]] for c in columns], 1) @ sets[:, columns].mT
+        for name, block in self._labels.items():
+            if block.key in adjoints or name in by_label:
+                found[name] = block.spread(adjoints.get(block.key, []), by_label.get(name, {}))
         return found
 
     def _add(self, adjoints: dict[int, list[Tensor]], operand: Operand, slope: Tensor) -> None:
@@ -334,6 +354,6 @@ class SparseExecutor:
         """Add up the messages to the two orders of a dense symmetric predicate, which are one variable."""
         if not self.theory.predicate[name].symmetric:
             return adjoint
-        square = adjoint.reshape(q[name].shape[1:])
+        square = adjoint.reshape(-1, *q[name].shape[1:])
         # on the diagonal the two orders are one atom
-        return square + square.mT - torch.diag_embed(square.diagonal())
+        return square + square.mT - torch.diag_embed(square.diagonal(0, 1, 2))

@@ -18,6 +18,9 @@ import numpy as np
 
 from ..parse.theory import Predicate, Theory
 
+# keys that are looked up at once
+PIECE = 2**20
+
 
 @dataclass
 class Column:
@@ -60,6 +63,17 @@ class Numbers(dict[str, int]):
     def __missing__(self, name: str) -> int:
         number = self[name] = len(self)
         return number
+
+    def add(self, column: Column) -> np.ndarray:
+        """The numbers of the names of a column, for each fact."""
+        if not self:
+            self.update(zip(column.names, range(len(column.names)), strict=True))
+            if len(self) == len(column.names):
+                return column.codes
+            # a name stands twice
+            self.clear()
+        found: np.ndarray = np.fromiter(map(self.__getitem__, column.names), np.int32, len(column.names))[column.codes]
+        return found
 
 
 @dataclass
@@ -127,10 +141,15 @@ def first_of_each(keys: np.ndarray) -> np.ndarray | None:
     del ordered
     if not len(repeated):
         return None
-    at = np.searchsorted(repeated, keys).clip(0, len(repeated) - 1)
-    rows = np.flatnonzero(repeated[at] == keys)
+    # in pieces: millions of keys need no tables of their own size
+    pieces = []
+    for start in range(0, len(keys), PIECE):
+        piece = keys[start : start + PIECE]
+        at = np.searchsorted(repeated, piece).clip(0, len(repeated) - 1)
+        pieces.append(start + np.flatnonzero(repeated[at] == piece))
+    rows = np.concatenate(pieces)
     _, first, number = np.unique(keys[rows], return_index=True, return_inverse=True)
-    found = np.arange(len(keys))
+    found = np.arange(len(keys), dtype=np.int32 if len(keys) < 2**31 else np.int64)
     found[rows] = rows[first[number]]
     return found
 

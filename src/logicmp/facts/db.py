@@ -5,13 +5,14 @@ Room: parse -> **facts** -> ground, layer.  Paper: the set O of observations.
     Friends(Anna, Bob)       true            !Smokes(Bob)     false         label(T1) = B-PER   a multi-class value
     ?Smokes(Carl)            unobserved      0.7 Smokes(Eve)  soft          person = {Anna}     more constants (pracmln)
 
-One regular expression reads plain lines, many at once. The reader of theories reads every other line, and finds the
-errors.
+Lines that are true facts of one predicate are split at their commas. One regular expression reads other plain lines,
+many at once. The reader of theories reads every other line, and finds the errors.
 """
 
 from __future__ import annotations
 
 import bisect
+import itertools
 import math
 import os
 import re
@@ -93,13 +94,14 @@ def _add_table(table: _Table, reader: _FactReader) -> None:
     columns, values = to_columns(growing.predicate, table.table, table.name)
     labels = growing.predicate.labels
     if labels is not None:
-        unknown = [name for name in columns[-1].names if name not in labels]
-        if unknown:
-            raise LogicMPError(f"{table.name}: {unknown[0]!r} is not a label of {table.predicate}",
-                               closest(unknown[0], labels, "label"))
-    before = reader.open(_Rows(table.name, "\n" * len(values)))
-    numbered = [np.fromiter(map(numbers.__getitem__, column.names), np.int32, len(column.names))[column.codes]
-                for numbers, column in zip(growing.numbers, columns, strict=True)]
+        name, last = list(columns.items())[-1]
+        for k, label in enumerate(last.names):
+            if label not in labels:
+                row = int(np.argmax(last.codes == k)) + 1
+                raise LogicMPError(f"{table.name}, row {row}, column {name!r}: {label!r} is not a label of "
+                                   f"{table.predicate}", closest(label, labels, "label"))
+    before = reader.open(_Rows(table.name, "", 1, tuple(columns), len(values)))
+    numbered = [numbers.add(column) for numbers, column in zip(growing.numbers, columns.values(), strict=True)]
     growing.add(numbered, values, before + 1 + np.arange(len(values)))
 
 
@@ -115,6 +117,10 @@ def _read(source: Source, reader: _FactReader) -> None:
         end = text.find("\n", start + CHUNK)
         end = len(text) if end < 0 else end
         lines = text[start:end]
+        n_alike = _read_alike(lines, reader, before + number)
+        if n_alike:
+            start, number = end + 1, number + n_alike
+            continue
         found = _LINES.findall(lines)
         odd = _read_plain(found, reader, before + number)
         if odd:
@@ -122,6 +128,46 @@ def _read(source: Source, reader: _FactReader) -> None:
             for k in odd:
                 reader.slow_line(number + k, written[k])
         start, number = end + 1, number + len(found)
+
+
+def _read_alike(lines: str, reader: _FactReader, first_line: int) -> int:
+    """Add true facts of one predicate, if the lines are nothing else; return their number, 0 if nothing was read.
+
+    Splitting such lines at their commas takes a third of the time of a regular expression.
+    """
+    # the last line of a file is empty
+    is_last = lines.endswith("\n")
+    lines = lines[:-1] if is_last else lines
+    start = lines[: lines.find("(") + 1]
+    table = reader.tables.get(start[:-1])
+    if table is None or table.predicate.labels is not None or not lines.endswith(")"):
+        return 0
+    n, n_args = lines.count("\n") + 1, len(table.predicate.arguments)
+    if not (lines.count(")\n" + start) == n - 1 == lines.count("(") - 1 == lines.count(")") - 1):
+        return 0
+    if lines.count(", ") == n * (n_args - 1):
+        lines = lines.replace(", ", ",")
+    raw = np.frombuffer(lines.encode(), dtype=np.uint8)
+    commas, ends = np.flatnonzero(raw == ord(",")), np.append(np.flatnonzero(raw == ord("\n")), len(raw))
+    if len(commas) != n * (n_args - 1) or not n_args:
+        return 0
+    # every line has its own commas
+    if not bool((np.searchsorted(ends, commas) == np.repeat(np.arange(n), n_args - 1)).all()):
+        return 0
+    names = lines[len(start) : -1].replace(")\n" + start, ",").split(",")
+    known = [len(numbers) for numbers in table.numbers]
+    codes = [np.fromiter(map(numbers.__getitem__, names[k::n_args]), dtype=np.int32, count=n)
+             for k, numbers in enumerate(table.numbers)]
+    added = [list(itertools.islice(reversed(numbers), len(numbers) - n_known))
+             for numbers, n_known in zip(table.numbers, known, strict=True)]
+    if not all(PLAIN_FACT_CONSTANT.fullmatch(name) for column in added for name in column):
+        # not a fact, or one that needs more care
+        for numbers, column in zip(table.numbers, added, strict=True):
+            for name in column:
+                del numbers[name]
+        return 0
+    table.add(codes, np.ones(n), first_line + np.arange(n))
+    return n + is_last
 
 
 def _read_plain(found: list[tuple[str, ...]], reader: _FactReader, first_line: int) -> list[int]:
@@ -145,9 +191,11 @@ def _read_plain(found: list[tuple[str, ...]], reader: _FactReader, first_line: i
         values = (np.fromiter(map(float, soft), dtype=np.float64, count=n_rows) if all(soft) else
                   np.array([float(x) if x else _SIGNS[y] for x, y in zip(soft, sign, strict=True)])
                   if any(soft) or any(sign) else np.ones(n_rows))
-        lines = np.arange(n_rows) if rows is None else np.array(rows)
+        # four bytes for a line number, unless there are two thousand million lines
+        size = np.int32 if first_line + len(found) < 2**31 else np.int64
+        lines = (np.arange(n_rows) if rows is None else np.array(rows)) + first_line
         table.add([np.fromiter(map(numbers.__getitem__, column), dtype=np.int32, count=n_rows)
-                   for numbers, column in zip(table.numbers, columns, strict=False)], values, first_line + lines)
+                   for numbers, column in zip(table.numbers, columns, strict=False)], values, lines.astype(size))
     return sorted(odd)
 
 
@@ -155,20 +203,27 @@ def _all(column: tuple[str, ...]) -> tuple[str, ...]:
     return column
 
 
+@dataclass(frozen=True)
 class _Rows(Source):
-    """A table in place of a text: one empty line for each row."""
+    """A table in place of a text: its rows count as lines."""
+
+    columns: tuple[str, ...] = ()
+    n_rows: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class _Row(Span):
-    """A row of a table, shown by its number."""
+    """A row of a table, shown by its number, with the name of a column or without."""
+
+    column_name: str | None = None
 
     @property
     def line(self) -> int:
         return self.start
 
     def show(self) -> str:
-        return f" --> {self.source.name}, row {self.start}"
+        column = "" if self.column_name is None else f", column {self.column_name!r}"
+        return f" --> {self.source.name}, row {self.start}{column}"
 
 
 class _Growing:
@@ -199,7 +254,7 @@ class _Growing:
             # the pieces are no longer needed: release their memory, column by column
             numbers.clear()
             pieces.clear()
-        lines = np.concatenate([np.zeros(0, dtype=np.int64), *self.lines])
+        lines = np.concatenate([np.zeros(0, dtype=np.int32), *self.lines])
         self.lines.clear()
         table = FactTable(self.predicate, columns, np.concatenate([np.zeros(0), *self.values]), lines)
         self.values.clear()
@@ -222,7 +277,7 @@ class _FactReader:
         """Begin a file; return the number of lines before it."""
         self.sources.append(source)
         self.before.append(self.n_lines)
-        self.n_lines += source.text.count("\n") + 1
+        self.n_lines += source.n_rows if isinstance(source, _Rows) else source.text.count("\n") + 1
         return self.before[-1]
 
     def slow_line(self, number: int, line: str) -> None:
@@ -303,10 +358,10 @@ class _FactReader:
         tables: dict[str, FactTable] = {}
         for name in self.tables:
             table = self.tables[name].table()
-            for column, argument in zip(table.columns, table.predicate.arguments, strict=False):
+            for k, (column, argument) in enumerate(zip(table.columns, table.predicate.arguments, strict=False)):
                 known = self.theory.type[argument.type]
                 if known.closed:
-                    self._check_closed(table, column, argument.type,
+                    self._check_closed(table, k, argument.type,
                                        (*known.constants, *self.declared.get(argument.type, ())))
                 constants.setdefault(argument.type, {}).update(dict.fromkeys(column.names))
             first = first_of_each(table.keys())
@@ -320,27 +375,30 @@ class _FactReader:
         theory = self.theory.with_constants({name: tuple(known) for name, known in constants.items()})
         return Evidence(theory, tables, warnings)
 
-    def _check_closed(self, table: FactTable, column: Column, type_name: str, known: tuple[str, ...]) -> None:
+    def _check_closed(self, table: FactTable, k: int, type_name: str, known: tuple[str, ...]) -> None:
+        column = table.columns[k]
         unknown = set(column.names) - set(known)
         if unknown:
             row = next(i for i, code in enumerate(column.codes.tolist()) if column.names[code] in unknown)
-            raise unknown_constant(column.names[column.codes[row]], type_name, known, self._line(table.lines[row]))
+            raise unknown_constant(column.names[column.codes[row]], type_name, known, self._line(table.lines[row], k))
 
     def _without_repeated(self, table: FactTable, first: np.ndarray) -> tuple[FactTable, str]:
         """Keep one of equal facts and return a warning; one atom with two values is an error that shows both lines."""
-        values = table.values
-        is_again = first != np.arange(len(table))
-        differ = is_again & (values != values[first]) & ~(np.isnan(values) & np.isnan(values[first]))
+        is_again = first != np.arange(len(table), dtype=first.dtype)
+        rows = np.flatnonzero(is_again)
+        one, again_value = table.values[first[rows]], table.values[rows]
+        differ = (one != again_value) & ~(np.isnan(one) & np.isnan(again_value))
         if differ.any():
-            other = int(np.argmax(differ))
+            other = int(rows[np.argmax(differ)])
             raise RuleError(f"{_atom(table, first[other])} is given two different values",
                             self._line(table.lines[first[other]]), also=self._line(table.lines[other]))
         again = table.lines[is_again]
         count = "1 fact" if len(again) == 1 else f"{len(again)} facts"
-        place = self._line(again[0])
+        source, number = self._place(again[0])
+        what = "row" if isinstance(source, _Rows) else "line"
         return table.keep(np.flatnonzero(~is_again)), (
-            f"{place.source.name}: {count} of {table.predicate.name} {'is' if len(again) == 1 else 'are'} "
-            f"given again, first on line {place.line}")
+            f"{source.name}: {count} of {table.predicate.name} {'is' if len(again) == 1 else 'are'} "
+            f"given again, first on {what} {number}")
 
     def _check_one_value(self, table: FactTable) -> None:
         """Reject two true values of one categorical variable."""
@@ -355,12 +413,16 @@ class _FactReader:
                             self._line(true.lines[one]), f"it is declared as {predicate}",
                             self._line(true.lines[other]))
 
-    def _line(self, number: int) -> Span:
-        """Return the span of a line, by its number in all files together."""
+    def _place(self, number: int) -> tuple[Source, int]:
+        """Return the file of a line and its number there, by its number in all files together."""
         k = bisect.bisect_left(self.before, number) - 1
-        source, number = self.sources[k], int(number) - self.before[k]
+        return self.sources[k], int(number) - self.before[k]
+
+    def _line(self, number: int, argument: int | None = None) -> Span:
+        """Return the span of a line, by its number in all files together."""
+        source, number = self._place(number)
         if isinstance(source, _Rows):
-            return _Row(source, number, number)
+            return _Row(source, number, number, None if argument is None else source.columns[argument])
         start, line = _start(source, number), source.line(number)
         return Span(source, start + len(line) - len(line.lstrip()), start + len(line.rstrip()))
 
@@ -384,8 +446,9 @@ def load_facts(paths: str | Path | Sequence[str | Path] | Mapping[str, Any], the
 
     Args:
         paths: one or several files, `-` for standard input, ExpressGNN folders, or `Friends=friends.csv` for the table
-            of a predicate; or a mapping from predicates to data frames, dicts of columns or 2-d arrays, with one column
-            for each argument, and a column "value" if not all facts are true.
+            of a predicate; or a mapping from predicates to data frames (pandas, polars, pyarrow, or any object with the
+            Arrow interface), dicts of columns or 2-d arrays, with one column for each argument, and a column "value" if
+            not all facts are true.
         theory: declares the predicates; open types get new constants.
     """
     if isinstance(paths, Mapping):

@@ -41,6 +41,8 @@ class Support:
     n_values: int
     # values of one functional variable, which lie together; 1 for other predicates
     width: int = 1
+    # whether the values of each functional variable are listed, at most `width` of them
+    lists_values: bool = False
 
     def __len__(self) -> int:
         return len(self.columns[0])
@@ -60,6 +62,13 @@ class Support:
         at = at if order is None else order[at]
         value = at if self.places is None else self.places[at]
         return np.where(found, value, -1)
+
+
+    def entities(self, variable: int, functional: Sequence[int] = ()) -> list[int]:
+        """The entities of a variable: the first row that reads its first value, without the functional arguments."""
+        value = variable * self.width
+        row = value if self.places is None else int(np.flatnonzero(self.places == value)[0])
+        return [int(column[row]) for k, column in enumerate(self.columns) if k not in functional]
 
 
 def make_keys(columns: Sequence[np.ndarray], sizes: Sequence[int]) -> np.ndarray:
@@ -93,8 +102,10 @@ def make_support(predicate: Predicate, columns: Sequence[np.ndarray], sizes: Map
     """Sort and merge tuples of entities; of a symmetric predicate both orders are listed.
 
     Args:
-        predicate: its functional arguments, if any, have all their values for every tuple of the others.
-        columns: one column of entity numbers for each argument that is not functional.
+        predicate: its functional arguments, if any, have all their values for every tuple of the others, or those that
+            are listed.
+        columns: one column of entity numbers for each argument; without functional ones if all their values can be
+            true.
         sizes: the number of constants of each type.
     """
     key_args = [k for k in range(len(predicate.arguments)) if k not in predicate.functional]
@@ -105,6 +116,8 @@ def make_support(predicate: Predicate, columns: Sequence[np.ndarray], sizes: Map
     if math.prod(box) >= MAX_BOX:
         raise LogicMPError(f"{predicate} has {math.prod(box):,} atoms, too many to number (limit {MAX_BOX:,})",
                            "remove constants that are not needed")
+    if predicate.functional and len(columns) == len(predicate.arguments):
+        return _list_values(predicate, key_args, columns, sizes)
     keys = distinct(make_keys(columns, box))
     rows = split_keys(keys, box)
     places, n_values = None, len(keys)
@@ -122,6 +135,32 @@ def make_support(predicate: Predicate, columns: Sequence[np.ndarray], sizes: Map
     if predicate.functional:
         rows = _with_values(predicate, key_args, rows, sizes, width)
     return Support(rows, tuple(sizes[t] for t in predicate.types), places, n_values * width, width)
+
+
+def _list_values(predicate: Predicate, key_args: list[int], columns: Sequence[np.ndarray],
+                 sizes: Mapping[str, int]) -> Support:
+    """The values of each variable that are listed, in the order of its tensor [variables, largest number of values]."""
+    order = [*key_args, *predicate.functional]
+    box = [sizes[predicate.types[k]] for k in order]
+    if math.prod(box) >= MAX_BOX:
+        raise LogicMPError(f"{predicate} has {math.prod(box):,} atoms, too many to number (limit {MAX_BOX:,})",
+                           "remove constants that are not needed")
+    rows = split_keys(distinct(make_keys([columns[k] for k in order], box)), box)
+    variables = make_keys(rows[: len(key_args)], box[: len(key_args)])
+    starts = np.append(True, variables[1:] != variables[:-1])[: len(variables)]
+    number, first = np.cumsum(starts) - 1, np.flatnonzero(starts)
+    width = int(np.diff(np.append(first, len(variables))).max(initial=1))
+    if len(first) * width > MAX_ROWS:
+        raise LogicMPError(f"{predicate.name} has {len(first):,} variables with up to {width:,} values (limit "
+                           f"{MAX_ROWS:,} in all)", "give fewer candidates to the variables that have most")
+    if len(key_args) == 1 and len(first) < box[0] and not predicate.may_be_none:
+        missing = int(np.flatnonzero(np.bincount(rows[0], minlength=box[0]) == 0)[0])
+        raise LogicMPError(f"{predicate} has one value for each {predicate.types[key_args[0]]}, but entity {missing} "
+                           "has no candidate", f"give it one, or declare {predicate.name} with ? in place of !")
+    places = (number * width + np.arange(len(variables)) - first[number]).astype(np.int32)
+    found = dict(zip(order, rows, strict=True))
+    return Support(tuple(found[k] for k in sorted(found)), tuple(sizes[t] for t in predicate.types), places,
+                   len(first) * width, width, True)
 
 
 def _with_values(predicate: Predicate, key_args: list[int], rows: tuple[np.ndarray, ...], sizes: Mapping[str, int],
@@ -145,14 +184,28 @@ def flat_theory(theory: Theory, supports: Mapping[str, Support], observed: Seque
         if p.name in observed:
             continue
         if p.name in supports:
-            kept = tuple(p.arguments[k] for k in p.functional)
-            p = Predicate(p.name, (Argument(rows_type(p.name)), *kept), p.labels, span=p.span)
+            p = flat_predicate(p, supports[p.name])
+            if supports[p.name].lists_values:
+                types.append(Type(values_type(p.name)))
             types.append(Type(rows_type(p.name)))
         predicates.append(p)
     used = {t for p in predicates for t in p.types}
     return Theory((*(t for t in theory.types if t.name in used), *types), tuple(predicates), theory.rules)
 
 
+def flat_predicate(p: Predicate, support: Support) -> Predicate:
+    """A sparse predicate with one argument in place of its entities, and its functional ones, or the listed values."""
+    kept = tuple(p.arguments[k] for k in p.functional)
+    if support.lists_values:
+        kept = (Argument(values_type(p.name), "?" if p.may_be_none else "!"),)
+    return Predicate(p.name, (Argument(rows_type(p.name)), *kept), p.labels, span=p.span)
+
+
 def rows_type(name: str) -> str:
     """The type whose entities are the values of a sparse predicate; no text can contain this name."""
     return f"rows of {name}"
+
+
+def values_type(name: str) -> str:
+    """The type whose entities are the candidates of one functional variable, in order."""
+    return f"values of {name}"

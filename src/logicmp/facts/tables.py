@@ -3,7 +3,7 @@
 Room: parse -> **facts** -> ground, layer.  Paper: the set O of observations.
 
     Friends=friends.csv      a header, then one fact per row: one column for each argument, in order
-    {"Friends": frame}       pandas, polars, pyarrow, a dict of columns, or a 2-d array
+    {"Friends": frame}       pandas, polars, pyarrow, any object with the Arrow interface, a dict of columns, an array
     a column "value"         1 true, 0 false, between them soft evidence, missing for unobserved; by default 1
 """
 
@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ from ..parse.theory import Predicate, Theory
 from .columns import Column, Numbers
 
 VALUE = "value"
+# how frames print a missing value
+_MISSING = ("None", "nan", "NaT", "<NA>")
 # how the names of tables end
 TABLES = (".csv", ".parquet")
 
@@ -69,19 +72,19 @@ def read_table(path: Path) -> Any:
     return dict(zip(header, zip(*body, strict=True), strict=True)) if body else dict.fromkeys(header, ())
 
 
-def to_columns(predicate: Predicate, table: Any, what: str) -> tuple[list[Column], np.ndarray]:
+def to_columns(predicate: Predicate, table: Any, what: str) -> tuple[dict[str, Column], np.ndarray]:
     """The facts of a table: a column of constants for each argument, and the value of each fact.
 
     >>> from logicmp import parse_theory
     >>> found, values = to_columns(parse_theory("F(p, p)").predicate["F"], {"a": ["A", "B"], "b": [1, 1]}, "F")
-    >>> [column.names for column in found], values.tolist()
-    ([['A', 'B'], ['1']], [1.0, 1.0])
+    >>> {name: column.names for name, column in found.items()}, values.tolist()
+    ({'a': ['A', 'B'], 'b': ['1']}, [1.0, 1.0])
 
     Args:
         table: an object with named columns, or a 2-d array.
         what: shown in errors: the name of the file or of the predicate.
     """
-    arrays = _arrays(table, what)
+    arrays = _columns_of(table, what)
     expected = [argument.type for argument in predicate.arguments] + ["label"] * (predicate.labels is not None)
     names = [name for name in arrays if name != VALUE]
     if len(names) != len(expected):
@@ -92,66 +95,143 @@ def to_columns(predicate: Predicate, table: Any, what: str) -> tuple[list[Column
     if len(lengths) > 1:
         raise LogicMPError(f"{what}: the columns have different lengths: "
                            f"{', '.join(f'{name!r} {len(column)}' for name, column in arrays.items())}")
-    found = [_constants(arrays[name], f"{what}, ", name) for name in names]
+    found = {name: _constants(arrays[name], what, name) for name in names}
     n = next(iter(lengths), 0)
     return found, _values(arrays[VALUE], what) if VALUE in arrays else np.ones(n)
 
 
-def _arrays(table: Any, what: str) -> dict[str, np.ndarray]:
-    """The columns of a table by name, as arrays; anything whose columns have `to_numpy` will do."""
+def _columns_of(table: Any, what: str) -> dict[str, Any]:
+    """The columns of a table by name: arrays, or columns of pandas or pyarrow."""
     if isinstance(table, np.ndarray) and table.ndim == 2:
         return {str(k): table[:, k] for k in range(table.shape[1])}
     if isinstance(table, Mapping):
         return {str(name): _array(column) for name, column in table.items()}
-    names = getattr(table, "column_names", None) or getattr(table, "columns", None)
-    if names is None or not hasattr(table, "__getitem__") or callable(names):
-        raise LogicMPError(f"{what}: expected a table, got a {type(table).__name__}",
-                           "pass a DataFrame, a dict of columns, or a 2-d array")
-    if all(isinstance(name, str) or hasattr(table, "iloc") for name in names):
+    is_pandas = hasattr(table, "iloc")
+    if hasattr(table, "__arrow_c_stream__") and not is_pandas and find_spec("pyarrow") is not None:
+        return _arrow_columns(table, what)
+    if hasattr(table, "collect") and not hasattr(table, "__arrow_c_stream__"):
+        raise LogicMPError(f"{what}: expected a table, got a {type(table).__name__}, which is not computed yet",
+                           "call .collect() on it")
+    names = list(table.columns) if is_pandas or isinstance(getattr(table, "columns", None), list) else []
+    if names and all(hasattr(table[name], "to_numpy") for name in names):
         return {str(name): _array(table[name]) for name in names}
-    raise LogicMPError(f"{what}: the columns of this {type(table).__name__} have no names")
+    if hasattr(table, "__arrow_c_stream__"):
+        need("pyarrow", "tables", f"{what}: reading a {type(table).__name__}", "pass a dict of columns")
+    raise LogicMPError(f"{what}: expected a table, got a {type(table).__name__}",
+                       "pass a DataFrame, a dict of columns, or a 2-d array")
 
 
-def _array(column: Any) -> np.ndarray:
+def _arrow_columns(table: Any, what: str) -> dict[str, Any]:
+    import pyarrow
+
+    try:
+        found = pyarrow.table(table)
+    except (TypeError, ValueError, pyarrow.ArrowException) as cause:
+        raise LogicMPError(f"{what}: cannot read this {type(table).__name__} as a table: {cause}") from None
+    return {name: found.column(k) for k, name in enumerate(found.column_names)}
+
+
+def _array(column: Any) -> Any:
+    """A column as an array, or as it is if it can number its own values."""
+    if hasattr(column, "dictionary_encode") or hasattr(column, "factorize") or isinstance(column, np.ndarray):
+        return column
     if hasattr(column, "to_numpy"):
         return np.asarray(column.to_numpy())
-    if isinstance(column, np.ndarray):
-        return column
     found = np.empty(len(column), dtype=object)
     found[:] = list(column)
     return found
 
 
-def _constants(column: np.ndarray, what: str, name: str) -> Column:
-    if column.dtype.kind in "iu":
-        known, first, codes = np.unique(column, return_index=True, return_inverse=True)
-        order = np.argsort(first)
-        rank = np.empty(len(order), dtype=np.int32)
-        rank[order] = np.arange(len(order), dtype=np.int32)
-        return Column([str(value) for value in known[order].tolist()], rank[codes.reshape(-1)])
-    values: Sequence[Any] = column.tolist()
-    numbers = Numbers()
-    codes = np.fromiter(map(numbers.__getitem__, values), dtype=np.int32, count=len(values))
-    for key in list(numbers):
-        is_missing = key is None or key != key or (isinstance(key, str) and not key) or str(key) == "<NA>"
-        is_odd = not isinstance(key, (str, int)) or isinstance(key, bool)
-        if is_missing or (is_odd and not is_missing):
-            row = int(np.argmax(codes == numbers[key])) + 1
-            why = "the constant is missing" if is_missing else f"expected a name or a whole number, got {key!r}"
-            raise LogicMPError(f"{what}row {row}, column {name!r}: {why}",
+def _constants(column: Any, what: str, name: str) -> Column:
+    """The names in a column, each once, and the number of one for each row."""
+    values, codes = _numbered(column)
+    for k, value in enumerate(values):
+        # nearly all values are strings or whole numbers
+        if type(value) is int or (type(value) is str and value):
+            continue
+        is_missing = not value if isinstance(value, str) else str(value) in _MISSING
+        if is_missing or not isinstance(value, (str, int)) or isinstance(value, bool):
+            why = "the constant is missing" if is_missing else f"expected a name or a whole number, got {value!r}"
+            raise LogicMPError(f"{what}, row {int(np.argmax(codes == k)) + 1}, column {name!r}: {why}",
                                "remove the row, or fill it in" if is_missing else "convert the column to strings")
-    return Column([str(key) for key in numbers], codes)
+    return Column([value if type(value) is str else str(value) for value in values], codes)
 
 
-def _values(column: np.ndarray, what: str) -> np.ndarray:
-    try:
-        found = np.array([np.nan if x is None or x == "" else float(x) for x in column.tolist()], dtype=np.float64)
-    except (TypeError, ValueError) as cause:
-        raise LogicMPError(f"{what}, column {VALUE!r}: {cause}",
-                           "1 true, 0 false, between them soft evidence") from None
-    outside = ~np.isnan(found) & ((found < 0) | (found > 1))
+def _numbered(column: Any) -> tuple[list[Any], np.ndarray]:
+    """The distinct values of a column in order of appearance, and the number of each row's value."""
+    if hasattr(column, "dictionary_encode"):
+        return _arrow_numbered(column)
+    if isinstance(column, np.ndarray) and column.dtype.kind in "iu":
+        return _numbered_integers(column)
+    if hasattr(column, "factorize"):
+        codes, known = column.factorize(use_na_sentinel=False)
+        return known.tolist(), codes.astype(np.int32)
+    rows = column.tolist()
+    numbers = Numbers()
+    codes = np.fromiter(map(numbers.__getitem__, rows), dtype=np.int32, count=len(rows))
+    return list(numbers), codes
+
+
+def _arrow_numbered(column: Any) -> tuple[list[Any], np.ndarray]:
+    import pyarrow
+
+    if pyarrow.types.is_integer(column.type) and not column.null_count:
+        return _numbered_integers(column.to_numpy())
+
+    def plain(part: Any) -> Any:
+        if pyarrow.types.is_dictionary(part.type):
+            return pyarrow.DictionaryArray.from_arrays(part.indices, plain(part.dictionary)).dictionary_decode()
+        is_text = pyarrow.types.is_string(part.type) or pyarrow.types.is_string_view(part.type)
+        # a column can have more than 2 GB of text
+        return part.cast(pyarrow.large_string()) if is_text else part
+
+    # one array, encoded at once: to merge the dictionaries of many pieces takes ten times as long
+    parts = [plain(part) for part in (column.chunks if hasattr(column, "chunks") else [column])]
+    whole = pyarrow.concat_arrays(parts or [pyarrow.nulls(0)]).dictionary_encode(null_encoding="encode")
+    return whole.dictionary.to_pylist(), whole.indices.to_numpy()
+
+
+def _numbered_integers(column: np.ndarray) -> tuple[list[int], np.ndarray]:
+    if not len(column):
+        return [], np.zeros(0, dtype=np.int32)
+    low, high = int(column.min()), int(column.max())
+    if high - low < 4 * len(column) + 1024:
+        # from the last row to the first: what is left is the first row of each value
+        places = (column - low).astype(np.int64)
+        first = np.full(high - low + 1, len(column), dtype=np.int64)
+        first[places[::-1]] = np.arange(len(column) - 1, -1, -1)
+        known = np.flatnonzero(first < len(column))
+        known = known[np.argsort(first[known])]
+        rank = np.empty(high - low + 1, dtype=np.int32)
+        rank[known] = np.arange(len(known), dtype=np.int32)
+        return (known + low).tolist(), rank[places]
+    values, at, codes = np.unique(column, return_index=True, return_inverse=True)
+    order = np.argsort(at)
+    rank = np.empty(len(order), dtype=np.int32)
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    return values[order].tolist(), rank[codes.reshape(-1)]
+
+
+def _values(column: Any, what: str) -> np.ndarray:
+    """The value of each fact, NaN where it is missing."""
+    hint = "1 true, 0 false, between them soft evidence, empty for unobserved"
+    if hasattr(column, "to_pylist"):
+        # the dictionaries of pyarrow lose missing values in to_numpy
+        column = _array(column.to_pylist()) if column.null_count else column
+    rows = np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
+    if rows.dtype.kind not in "fiub":
+        found = np.empty(len(rows))
+        for k, x in enumerate(rows.tolist()):
+            try:
+                found[k] = np.nan if x is None or x == "" or str(x) == "<NA>" else float(x)
+            except (TypeError, ValueError):
+                raise LogicMPError(f"{what}, row {k + 1}, column {VALUE!r}: expected a number between 0 and 1, got "
+                                   f"{x!r}", hint) from None
+        rows = found
+    rows = rows.astype(np.float64)
+    outside = ~np.isnan(rows) & ((rows < 0) | (rows > 1))
     if outside.any():
         row = int(np.argmax(outside))
         raise LogicMPError(f"{what}, row {row + 1}, column {VALUE!r}: expected a number between 0 and 1, got "
-                           f"{found[row]:g}", "1 true, 0 false, between them soft evidence, empty for unobserved")
-    return found
+                           f"{rows[row]:g}", hint)
+    return rows

@@ -21,7 +21,7 @@ import numpy as np
 from ..errors import LogicMPError, closest
 from ..parse.theory import Predicate, Theory
 from .columns import Evidence, FactTable
-from .supports import SPARSE_SHARE, Support, flat_theory, make_support
+from .supports import SPARSE_SHARE, Support, flat_predicate, flat_theory, make_support
 
 # conventions for atoms without a fact
 WORLDS = ("alchemy", "open", "closed")
@@ -55,6 +55,16 @@ class World:
     def latent(self) -> list[str]:
         """The predicates with at least one unobserved atom."""
         return [name for name, values in self.values.items() if (values == UNKNOWN).any()]
+
+    @property
+    def observed(self) -> list[str]:
+        """The predicates without an unobserved atom."""
+        return [name for name, values in self.values.items() if not (values == UNKNOWN).any()]
+
+    def stored(self, name: str) -> Predicate:
+        """A predicate as its values are stored: a sparse one has one argument for its rows instead of its entities."""
+        predicate = self.theory.predicate[name]
+        return flat_predicate(predicate, self.supports[name]) if name in self.supports else predicate
 
     def describe(self) -> str:
         """Which predicates are closed and which are open, in two lines, and one line for each sparse predicate."""
@@ -115,11 +125,15 @@ def build_world(evidence: Evidence, queried: Collection[str] = (), world: str = 
         if len(predicate.types) > MAX_AXES:
             raise LogicMPError(f"{predicate.name} has {len(predicate.types)} arguments (limit {MAX_AXES})",
                                "split it into predicates with fewer arguments")
-        support = _support(theory, table, is_closed, given.get(predicate.name), dense_atoms)
+        places = _places(theory, table)
+        support = _support(theory, table, places, is_closed, given.get(predicate.name), dense_atoms)
         if support is None:
-            known, soft, n_open = _values(theory, table, is_closed, own)
+            known, soft, n_open = _values(theory, table, places, is_closed, own)
+        elif predicate.name not in given and bool((table.values[table.values != 0] == 1).all()):
+            # every fact of the list is true
+            supports[predicate.name], known, soft, n_open = support, np.ones(support.n_values, np.int8), None, 0
         else:
-            supports[predicate.name], known, soft, n_open = _sparse_values(theory, table, support, own)
+            supports[predicate.name], known, soft, n_open = _sparse_values(theory, table, places, support, own)
         values[predicate.name] = known
         if soft is not None:
             unary[predicate.name] = soft
@@ -132,14 +146,11 @@ def build_world(evidence: Evidence, queried: Collection[str] = (), world: str = 
     return World(theory, values, unary, reasons, warnings, supports)
 
 
-def _support(theory: Theory, table: FactTable, is_closed: bool, candidates: FactTable | None,
-             dense_atoms: int | None) -> Support | None:
+def _support(theory: Theory, table: FactTable, places: tuple[np.ndarray, ...], is_closed: bool,
+             candidates: FactTable | None, dense_atoms: int | None) -> Support | None:
     """The atoms of a predicate that can be true: candidates and facts; None for all of them."""
     predicate = table.predicate
     n_atoms = math.prod(predicate.shape(theory.sizes))
-    if candidates is not None and dense_atoms is None:
-        raise LogicMPError(f"this method needs all {n_atoms:,} atoms of {predicate.name}; it cannot use candidates",
-                           "use -m mean-field, or remove the candidates")
     if candidates is not None and is_closed:
         raise LogicMPError(f"{predicate.name} has candidates, but it is closed: its atoms without a fact are false",
                            f"query {predicate.name}, open it with --open {predicate.name}, or remove its candidates")
@@ -152,31 +163,28 @@ def _support(theory: Theory, table: FactTable, is_closed: bool, candidates: Fact
                 raise _too_many(predicate, n_atoms, is_closed, dense_atoms)
             return None
     # facts are always among the candidates
-    places = [tuple(x[can_be_true] for x in _places(theory, table)), *([] if candidates is None else
-                                                                       [_places(theory, candidates)])]
-    places = [part[: len(predicate.arguments)] for part in places]
-    columns = [np.concatenate(parts) for parts in zip(*places, strict=True)]
+    listed = [tuple(x[can_be_true] for x in places)] if not bool(can_be_true.all()) else [places]
+    listed += [] if candidates is None else [_places(theory, candidates)]
+    listed = [part[: len(predicate.arguments)] for part in listed]
+    columns = [np.concatenate(parts) for parts in zip(*listed, strict=True)] if len(listed) > 1 else list(listed[0])
     return make_support(predicate, [c for k, c in enumerate(columns) if k not in predicate.functional], theory.sizes)
 
 
 def _too_many(predicate: Predicate, n_atoms: int, is_closed: bool, dense_atoms: int | None) -> LogicMPError:
     what = f"{predicate} has {n_atoms:,} atoms (limit {MAX_ATOMS:,})"
-    if dense_atoms is None:
-        return LogicMPError(what, "use -m mean-field, which can list only the atoms that can be true; or remove "
-                            "constants that are not needed")
-    if is_closed:
+    if is_closed or dense_atoms is None:
         return LogicMPError(what, "remove constants that are not needed")
     return LogicMPError(what, f"give the atoms of {predicate.name} that can be true with --candidates FILE, or let the "
                         "rules find them with --reach 1")
 
 
-def _sparse_values(theory: Theory, table: FactTable, support: Support,
+def _sparse_values(theory: Theory, table: FactTable, places: tuple[np.ndarray, ...], support: Support,
                    prior: float | None) -> tuple[Support, np.ndarray, np.ndarray | None, int]:
     """Like `_values`, by row; a predicate without unobserved rows keeps its true rows only."""
     name = table.predicate.name
     predicate = flat_theory(theory, {name: support}).predicate[name]
     shape = predicate.shape({**theory.sizes, predicate.types[0]: support.n_values // support.width})
-    places, given = _places(theory, table), table.values
+    given = table.values
     rows = support.find(places[: len(table.predicate.arguments)])
     inside = rows >= 0
     at: tuple[np.ndarray, ...] = np.unravel_index(rows[inside], (shape[0], *shape[1:]) if predicate.functional
@@ -259,13 +267,12 @@ def describe_missing(theory: Theory, table: FactTable, prior: float | None = Non
     return f"{name}: {n_missing:,} of {n_atoms:,} atoms have no fact, prior probability {prior or 0.5:g}{remedy}"
 
 
-def _values(theory: Theory, table: FactTable, closed: bool,
+def _values(theory: Theory, table: FactTable, places: tuple[np.ndarray, ...], closed: bool,
             prior: float | None = None) -> tuple[np.ndarray, np.ndarray | None, int]:
     """Return the values of one predicate, its soft evidence, and the number of variables that could not be closed."""
     predicate = table.predicate
     shape = predicate.shape(theory.sizes)
     given = table.values
-    places = _places(theory, table)
     # a variable that must have a value is not closed: its values cannot all be false
     must_have_value = predicate.is_categorical and not predicate.may_be_none
     values = np.full(shape or 1, 0 if closed and not must_have_value else UNKNOWN, dtype=np.int8)

@@ -10,7 +10,7 @@ Room: ground.  Paper: Eq. 1.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -20,21 +20,27 @@ from ..facts.world import UNKNOWN, World
 from ..limits import MAX_GROUNDINGS
 from ..normalize.budget import Budget
 from ..normalize.build import counted_formulas
-from ..normalize.cubes import Cube, Differ, Literal, Range, Same
+from ..normalize.cubes import Cube, Differ, Literal, Range, Same, Var
 from ..normalize.expand import Expander, variable_ranges
 from ..parse.syntax import Atom, Exists, Forall, Formula, Not, Variable, children, free_variables, with_children
 from ..parse.theory import Argument, Predicate, Rule, Theory
-from .join import Relation, Rows, join, relation
+from .join import Relation, Rows, join, table_of
 from .network import HARD, Draft, Literals, Network, n_values
+from .patterns import Listed, Pattern, select
 from .quantifiers import Part, build_part
 
+# rows of a piece after which progress is reported
+REPORTED = 2**16
+# of one grounding with two open literals: 50 in the network, the others in what a method makes of it
+BYTES = 200
 # atoms of a predicate that has unobserved ones; a million takes about 40 MB
 MAX_ATOMS = 2**26
 
 
 def build_network(world: World, rules: Sequence[Rule] | None = None, semantics: str = "exact",
                   max_groundings: int = MAX_GROUNDINGS,
-                  progress: Callable[[int, int], None] = lambda done, total: None) -> Network:
+                  progress: Callable[[int, int], None] = lambda done, total: None,
+                  allow: Callable[[float, str], None] = lambda n_bytes, what: None) -> Network:
     """Build the ground network of some rules, by default all rules of the theory.
 
     >>> from logicmp.facts.world import build_world
@@ -46,30 +52,34 @@ def build_network(world: World, rules: Sequence[Rule] | None = None, semantics: 
 
     Args:
         max_groundings: raise a CostError if the rules together leave more groundings open.
-        progress: called after each rule with the number of rules done, and of all rules.
+        progress: called after each rule and each large piece of rows, with the number of rules done, and of all rules.
+        allow: called with the bytes that the network needs so far, before rows are made; raises an error if they are
+            too many.
     """
     if semantics == "paper":
         raise LogicMPError("semantics 'paper' treats equal atoms of a grounding as independent, which no ground "
                            "network can do", "use semantics 'exact' or 'alchemy', or method mean-field")
     rules = world.theory.rules if rules is None else tuple(rules)
-    grounder = _Grounder(world, rules, max_groundings)
+    grounder = _Grounder(world, rules, max_groundings, allow)
     for r, rule in enumerate(rules):
-        grounder.add_rule(r, rule, semantics)
+        for _ in grounder.add_rule(r, rule, semantics):
+            progress(r, len(rules))
         progress(r + 1, len(rules))
     return grounder.finish()
 
 
 class _Grounder:
-    def __init__(self, world: World, rules: Sequence[Rule], max_groundings: int):
+    def __init__(self, world: World, rules: Sequence[Rule], max_groundings: int, allow: Callable[[float, str], None]):
         self.world = world
         self.rules = tuple(rules)
-        self.max_groundings = max_groundings
+        self.max_groundings, self.allow = max_groundings, allow
         # with a predicate for each quantified part
         self.theory: Theory = world.theory
         self.parts: dict[str, Part] = {}
         self.variables, self.cards, self.potentials = _variables(world)
         self.draft = Draft(len(self.cards))
         self._tables: dict[object, tuple[np.ndarray, np.ndarray]] = {}
+        self._lists: dict[object, Pattern] = {}
         shapes = [[world.sizes[rule.variables[name]] for name in rule.per_constant] for rule in rules]
         self.shapes = shapes
         self.offsets = np.cumsum([0, *(math.prod(shape) for shape in shapes)])
@@ -78,7 +88,8 @@ class _Grounder:
 
     # rules
 
-    def add_rule(self, r: int, rule: Rule, semantics: str) -> None:
+    def add_rule(self, r: int, rule: Rule, semantics: str) -> Iterator[None]:
+        """Add the features of a rule; yields after each large piece."""
         self.rule, self.r, self.draft.rule = rule, r, r
         for formula, share, free in counted_formulas(rule, semantics):
             self.ranges: Mapping[str, Range] = {**variable_ranges(formula), **{v.name: v for v in free}}
@@ -86,9 +97,12 @@ class _Grounder:
             if not rule.is_hard:
                 self._count(free, share)
             for cube in cubes:
-                rows, literals = self._ground(cube, [v.name for v in free], expand=rule.is_hard)
-                self.n_rows += rows.n
-                self._add(rows, literals, share)
+                for rows, literals in self._ground(cube, [v.name for v in free], expand=rule.is_hard):
+                    self._guard(rows.n)
+                    self.n_rows += rows.n
+                    self._add(rows, literals, share)
+                    if rows.n > REPORTED:
+                        yield
 
     def _cubes(self, formula: Formula) -> list[Cube]:
         """Products that exclude each other, one of which is true where the formula is."""
@@ -124,7 +138,9 @@ class _Grounder:
                 params = params * size + rows.columns[name]
             params += self.offsets[self.r]
             np.subtract.at(self.base, params[decided], share)
-        self.draft.add(literals.keep(~decided), params[~decided], share)
+        if decided.any():
+            literals, params = literals.keep(~decided), params[~decided]
+        self.draft.add(literals, params, share)
 
     def _violated(self, row: Rows) -> RuleError:
         where = ", ".join(f"{name} = {self.world.theory.type[self.ranges[name].type].constants[int(column[0])]}"
@@ -138,39 +154,52 @@ class _Grounder:
             raise CostError(f"the evidence leaves at least {n:,} groundings of this rule open{before} (limit "
                             f"{self.max_groundings:,})", self.rule.span,
                             "close a predicate of the rule, or use mean-field, which needs no groundings")
+        self.allow(BYTES * (n + self.n_rows), f"the ground network of at least {n + self.n_rows:,} groundings")
 
     # products of literals
 
-    def _ground(self, cube: Cube, names: Sequence[str], expand: bool) -> tuple[Rows, Literals]:
-        """The bindings for which a product can be true, and the open literals of each.
+    def _ground(self, cube: Cube, names: Sequence[str], expand: bool) -> Iterator[tuple[Rows, Literals]]:
+        """The bindings for which a product can be true, and the open literals of each, in pieces.
 
         Args:
             expand: make a row for each product of a quantified part that must be true; the rows may then overlap.
         """
         literals = [factor for factor in cube.factors if isinstance(factor, Literal)]
         conditions = [factor for factor in cube.factors if isinstance(factor, (Same, Differ))]
-        sizes = {name: self.world.sizes[self.ranges[name].type] for name in self.ranges}
-        relations = [self._relation(literal, sizes) for literal in literals]
-        rows = join(relations, conditions, {name: self._window(self.ranges[name]) for name in names}, self._guard)
-        parts = [Literals.none(rows.n)]
-        for literal in literals:
-            if literal.predicate in self.parts:
+        windows = {name: self._window(self.ranges[name]) for name in names}
+        relations = [self._relation(k, literal, windows) for k, literal in enumerate(literals)]
+        for rows in join(relations, conditions, windows, self._guard):
+            parts = [Literals.none(rows.n)]
+            for k, literal in enumerate(literals):
+                if literal.predicate not in self.parts:
+                    parts.append(self._open_literals(k, literal, rows))
+                    continue
                 row, part = self.parts[literal.predicate].literals(
                     literal, rows, ~self._table(literal)[1], expand, self.draft, self._guard)
                 if row is not None:
                     rows, parts = rows.take(row), [other.take(row) for other in parts]
                 parts.append(part)
-                continue
-            index = tuple(rows.value(arg) for arg in literal.args)
-            at = np.flatnonzero(~np.broadcast_to(self._table(literal)[1][index], (rows.n,)))
-            parts.append(Literals(rows.n, at, *self._locate(literal, [column[at] for column in index], len(at))))
-        return rows, Literals.joined(parts)
+            yield rows, Literals.joined(parts)
 
-    def _relation(self, literal: Literal, sizes: Mapping[str, int]) -> Relation:
-        return relation(self._table(literal)[0], literal.args, sizes)
+    def _relation(self, k: int, literal: Literal, windows: Mapping[str, tuple[int, int]]) -> Relation:
+        can, must = self._table(literal)
+        if literal.predicate not in self.world.supports:
+            return table_of(can, literal.args, {name: self.world.sizes[self.ranges[name].type] for name in self.ranges})
+        # rules that differ in the names of their variables only share what a pattern keeps
+        names = tuple(dict.fromkeys(arg.name for arg in literal.args if isinstance(arg, Var)))
+        args = tuple(replace(arg, name=str(names.index(arg.name))) if isinstance(arg, Var) else arg
+                     for arg in literal.args)
+        own = {str(i): windows[name] for i, name in enumerate(names)}
+        key = (literal.predicate, literal.negated, literal.labels, args, tuple(own.values()))
+        if key not in self._lists:
+            pattern = select(self.world.supports[literal.predicate], args, own)
+            if not literal.negated and not bool(can.all()):
+                pattern = pattern.take(np.flatnonzero(can if pattern.places is None else can[pattern.places]))
+            self._lists[key] = pattern
+        return Listed(k, self._lists[key].renamed(names), can, literal.negated, not bool(must.all()))
 
     def _table(self, literal: Literal) -> tuple[np.ndarray, np.ndarray]:
-        """Over all atoms of the predicate: whether the literal can be true, and whether it must be."""
+        """Over all atoms of the predicate, or all in its list: whether the literal can be true, and whether it must."""
         key = (literal.predicate, literal.negated, literal.labels)
         if key not in self._tables:
             if literal.predicate in self.parts:
@@ -182,26 +211,40 @@ class _Grounder:
                 can, must = (values[..., chosen] != 0).any(-1), (values[..., ~chosen] == 0).all(-1)
             else:
                 values = self.world.values[literal.predicate]
+                if literal.predicate in self.world.supports:
+                    values = values.reshape(-1)
                 can, must = values != 0, values == 1
             self._tables[key] = (~must, ~can) if literal.negated else (can, must)
         return self._tables[key]
 
-    def _locate(self, literal: Literal, index: Sequence[np.ndarray], n: int) -> tuple[np.ndarray, np.ndarray]:
-        """The variable of each open literal, and the set of values that makes it true."""
-        predicate = self.theory.predicate[literal.predicate]
-        fixed = tuple(column for k, column in enumerate(index) if k not in predicate.functional)
-        numbers = self.variables[literal.predicate]
-        var = numbers[fixed] if fixed else np.full(n, numbers, dtype=np.int64)
-        if literal.labels is not None:
-            chosen = np.full(len(var), self.draft.sets.of(len(predicate.labels or ()), literal.labels), dtype=np.int64)
-        elif predicate.functional:
-            value = np.zeros(len(var), dtype=np.int64)
-            for k in predicate.functional:
-                value = value * self.world.sizes[predicate.types[k]] + index[k]
-            chosen = self.draft.sets.single(n_values(predicate, self.world.sizes))[value]
+    def _open_literals(self, k: int, literal: Literal, rows: Rows) -> Literals:
+        """The literal in the rows whose evidence does not decide it: its variable, and the values that make it true."""
+        predicate, must = self.theory.predicate[literal.predicate], self._table(literal)[1]
+        numbers, card = self.variables[predicate.name], n_values(predicate, self.world.sizes)
+        if bool(must.all()):
+            return Literals.none(rows.n)
+        value: np.ndarray | None = None
+        if predicate.name in self.world.supports:
+            at = np.flatnonzero(~np.append(must, literal.negated)[rows.places[k]])
+            place = rows.places[k][at]
+            if predicate.functional:
+                place, value = np.divmod(place, card - predicate.may_be_none)
+            var = numbers[place]
         else:
-            chosen = np.zeros(len(var), dtype=np.int64)
-        return var, self.draft.sets.complement(chosen) if literal.negated else chosen
+            index = tuple(rows.value(arg) for arg in literal.args)
+            at = np.flatnonzero(~np.broadcast_to(must[index], (rows.n,)))
+            fixed = tuple(column[at] for j, column in enumerate(index) if j not in predicate.functional)
+            var = numbers[fixed] if fixed else np.full(len(at), numbers, dtype=numbers.dtype)
+            for j in predicate.functional:
+                size = self.world.sizes[predicate.types[j]]
+                value = index[j][at] if value is None else value * size + index[j][at]
+        if literal.labels is not None:
+            chosen = np.full(len(at), self.draft.sets.of(card, literal.labels), dtype=np.int32)
+        elif value is not None:
+            chosen = self.draft.sets.single(card)[value]
+        else:
+            chosen = np.zeros(len(at), dtype=np.int32)
+        return Literals(rows.n, at, var, self.draft.sets.complement(chosen) if literal.negated else chosen)
 
     # quantified parts
 
@@ -221,7 +264,7 @@ class _Grounder:
         free = {n: t for n, t in free_variables(body).items() if n != name}
         shape = tuple(self.world.sizes[t] for t in free.values())
         self._guard(math.prod(shape))
-        found = [self._ground(cube, [*free, name], expand=True) for cube in self._cubes(body)]
+        found = [piece for cube in self._cubes(body) for piece in self._ground(cube, [*free, name], expand=True)]
         owners = [np.zeros(0, dtype=np.int64)]
         for rows, _ in found:
             owner = np.zeros(rows.n, dtype=np.int64)
@@ -251,23 +294,26 @@ def _variables(world: World) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndar
     numbers: dict[str, np.ndarray] = {}
     cards, potentials = [np.zeros(0, dtype=np.int64)], [np.zeros(0)]
     n = 0
-    for predicate in world.theory.predicates:
-        if not (world.values[predicate.name] == UNKNOWN).any():
-            fixed = [world.sizes[t] for k, t in enumerate(predicate.types) if k not in predicate.functional]
+    for name, values in ((p.name, world.values[p.name]) for p in world.theory.predicates):
+        predicate = world.stored(name)
+        if not (values == UNKNOWN).any():
+            last = values.ndim - 1 if predicate.labels is not None else values.ndim
             # one number for all atoms, whatever the shape
-            numbers[predicate.name] = np.broadcast_to(np.int64(-1), fixed)
+            numbers[name] = np.broadcast_to(np.int32(-1), [size for k, size in enumerate(values.shape[:last])
+                                                           if k not in predicate.functional])
             continue
-        if (n_atoms := world.values[predicate.name].size) > MAX_ATOMS:
-            raise CostError(f"{predicate} has {n_atoms:,} atoms, and not all are observed (limit {MAX_ATOMS:,})", None,
-                            "close it, or remove constants that are not needed")
+        if values.size > MAX_ATOMS:
+            raise CostError(f"{world.theory.predicate[name]} has {values.size:,} atoms, and not all are observed "
+                            f"(limit {MAX_ATOMS:,})", None, "close it, give its atoms that can be true with "
+                            "--candidates FILE, or remove constants that are not needed")
         scores = value_scores(world, predicate)
         is_open = (scores > -np.inf).sum(-1) > 1
         if predicate.symmetric:
             # C(a,b) and C(b,a) are one variable, numbered where a comes first
             is_open &= np.triu(np.ones(is_open.shape, dtype=bool))
-        found = np.full(is_open.shape, -1, dtype=np.int64)
+        found = np.full(is_open.shape, -1, dtype=np.int32)
         found[is_open] = np.arange(n, n + int(is_open.sum()))
-        numbers[predicate.name] = np.where(found < 0, found.T, found) if predicate.symmetric else found
+        numbers[name] = np.where(found < 0, found.T, found) if predicate.symmetric else found
         n += int(is_open.sum())
         cards.append(np.full(int(is_open.sum()), scores.shape[-1], dtype=np.int64))
         potentials.append(scores[is_open].reshape(-1))
@@ -275,7 +321,11 @@ def _variables(world: World) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndar
 
 
 def value_scores(world: World, predicate: Predicate) -> np.ndarray:
-    """The log-potential of each value of each variable, [variables..., values]: soft evidence, or -inf."""
+    """The log-potential of each value of each variable, [variables..., values]: soft evidence, or -inf.
+
+    Args:
+        predicate: as its values are stored.
+    """
     values = world.values[predicate.name]
     soft = world.unary.get(predicate.name, np.zeros(()))
     soft = np.broadcast_to(soft, values.shape)

@@ -22,7 +22,10 @@ def log_weights(network: Network, weights: np.ndarray | None = None) -> np.ndarr
         weights: one for each weight of the network, which they replace.
     """
     weights = network.weights if weights is None else weights
-    return np.where(network.param == HARD, -np.inf, -network.share * np.append(weights, 0.0)[network.param])
+    # HARD is -1: the last of these
+    found = -np.append(weights, np.inf)[network.param]
+    found *= network.share
+    return np.asarray(found)
 
 
 def soft_evidence(network: Network) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

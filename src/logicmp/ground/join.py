@@ -4,14 +4,16 @@ Room: ground.  Paper: Eq. 1, the groundings G_f.
 
     Friends(x,y) Smokes(x) !Smokes(y)      Friends closed with 3 facts: 3 rows (x, y) for any number of people
 
-Each literal is a table of the atoms for which it can be true. Tables that exclude no atom are skipped; the others are
-joined smallest first. The number of rows of each step is computed before the rows are made.
+Each literal is a relation: a table of the atoms for which it can be true, or a list of them (patterns.py). Tables that
+exclude no atom are skipped; the others are joined smallest first. The number of rows of each step is computed before
+the rows are made, and they are made in pieces, each of which goes through all later steps before the next is made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
@@ -19,25 +21,131 @@ from ..normalize.cubes import Differ, Same, Term, Var
 
 # called with the number of rows of a step before they are made; raises an error if they are too many
 Guard = Callable[[int], None]
+# rows that are made at once
+PIECE = 2**20
+# rows of a step of which later steps may keep few
+MAX_STEP = 2**27
 
 
-@dataclass(frozen=True)
-class Relation:
-    """A table of truth over some variables, each an axis of all constants of its type."""
+@dataclass
+class Rows:
+    """Bindings of some variables, one column per variable."""
 
-    names: tuple[str, ...]
-    table: np.ndarray
+    n: int = 1
+    columns: dict[str, np.ndarray] = field(default_factory=dict)
+    # by literal over a list, the place of its atom in the list, -1 outside of it
+    places: dict[int, np.ndarray] = field(default_factory=dict)
+
+    def value(self, term: Term) -> np.ndarray:
+        """The number of a term's constant in each row."""
+        if isinstance(term, Var):
+            return self.columns[term.name] + term.offset
+        return np.full(self.n, term.index, dtype=np.int64)
+
+    def take(self, chosen: np.ndarray) -> Rows:
+        """The rows with these numbers."""
+        return Rows(len(chosen), {name: column[chosen] for name, column in self.columns.items()},
+                    {k: place[chosen] for k, place in self.places.items()})
+
+    def keep(self, mask: np.ndarray) -> Rows:
+        return self if mask.all() else self.take(np.flatnonzero(mask))
+
+    def knows(self, term: Term) -> bool:
+        return not isinstance(term, Var) or term.name in self.columns
 
 
-def relation(table: np.ndarray, args: tuple[Term, ...], sizes: Mapping[str, int]) -> Relation:
+class Relation(Protocol):
+    """What a literal allows: it keeps some rows, and binds variables that are free in them."""
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+
+    @property
+    def sizes(self) -> tuple[int, ...]: ...
+
+    @property
+    def n(self) -> int | None:
+        """The number of its tuples; None if it cannot bind variables."""
+
+    def filter(self, rows: Rows) -> Rows:
+        """The rows that it allows, whose columns have all its variables."""
+
+    def ranges(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+        """The first tuple that agrees with each row, and how many do; they are numbered one after the other."""
+
+    def bind(self, rows: Rows, tuples: np.ndarray) -> Rows:
+        """The rows with the new variables of these tuples, numbered as in `ranges`."""
+
+
+class Table:
+    """A relation as a table of truth over some variables, each an axis of all constants of its type."""
+
+    def __init__(self, names: tuple[str, ...], table: np.ndarray):
+        self.names, self.table, self.sizes = names, table, table.shape
+        self.n = int(np.count_nonzero(table))
+        self._entries: dict[tuple[int, ...], tuple[np.ndarray, np.ndarray]] = {}
+
+    @property
+    def is_full(self) -> bool:
+        return self.n == self.table.size
+
+    def filter(self, rows: Rows) -> Rows:
+        return rows.keep(np.broadcast_to(self.table[tuple(rows.columns[name] for name in self.names)], (rows.n,)))
+
+    def ranges(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+        bound = tuple(k for k, name in enumerate(self.names) if name in rows.columns)
+        keys = self._sorted(bound)[0]
+        wanted = np.zeros(rows.n, dtype=np.int64)
+        for k in bound:
+            wanted = wanted * self.sizes[k] + rows.columns[self.names[k]]
+        first = np.searchsorted(keys, wanted, "left")
+        return first, np.searchsorted(keys, wanted, "right") - first
+
+    def bind(self, rows: Rows, tuples: np.ndarray) -> Rows:
+        bound = tuple(k for k, name in enumerate(self.names) if name in rows.columns)
+        new = [k for k in range(len(self.names)) if k not in bound]
+        rest = self._sorted(bound)[1][tuples]
+        for k, column in zip(new, np.unravel_index(rest, [self.sizes[k] for k in new]), strict=True):
+            rows.columns[self.names[k]] = column.astype(np.int64)
+        return rows
+
+    def _sorted(self, bound: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+        """The true entries sorted by the bound axes, as two numbers: of these axes, and of the others."""
+        if bound not in self._entries:
+            new = [k for k in range(len(self.names)) if k not in bound]
+            n_new = int(np.prod([self.sizes[k] for k in new], dtype=np.int64))
+            keys, rest = np.nonzero(self.table.transpose(*bound, *new).reshape(-1, n_new))
+            self._entries[bound] = keys, rest
+        return self._entries[bound]
+
+
+class _Window:
+    """All values of one variable."""
+
+    def __init__(self, name: str, window: tuple[int, int]):
+        self.names, self.low, self.n = (name,), window[0], max(0, window[1] - window[0])
+        self.sizes = (self.n,)
+
+    def filter(self, rows: Rows) -> Rows:
+        return rows
+
+    def ranges(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+        return np.zeros(rows.n, dtype=np.int64), np.full(rows.n, self.n, dtype=np.int64)
+
+    def bind(self, rows: Rows, tuples: np.ndarray) -> Rows:
+        rows.columns[self.names[0]] = tuples + self.low
+        return rows
+
+
+def table_of(table: np.ndarray, args: tuple[Term, ...], sizes: Mapping[str, int]) -> Table:
     """The table of a literal over its variables: constants selected, repeated variables and offsets resolved.
 
-    >>> relation(np.eye(3, dtype=bool), (Var("x"), Var("x")), {"x": 3}).table
+    >>> table_of(np.eye(3, dtype=bool), (Var("x"), Var("x")), {"x": 3}).table
     array([ True,  True,  True])
     """
     names = tuple(dict.fromkeys(arg.name for arg in args if isinstance(arg, Var)))
     if len(names) == len(args) and not any(isinstance(arg, Var) and arg.offset for arg in args):
-        return Relation(names, table)
+        return Table(names, table)
     shape = tuple(sizes[name] for name in names)
     inside = np.ones(shape, dtype=bool)
     places = []
@@ -50,60 +158,54 @@ def relation(table: np.ndarray, args: tuple[Term, ...], sizes: Mapping[str, int]
         place = np.arange(sizes[arg.name]).reshape(axis) + arg.offset
         inside &= (place >= 0) & (place < size)
         places.append(place.clip(0, size - 1))
-    return Relation(names, np.broadcast_to(table[tuple(places)], shape) & inside)
+    return Table(names, np.broadcast_to(table[tuple(places)], shape) & inside)
 
 
-@dataclass
-class Rows:
-    """Bindings of some variables, one column per variable."""
+def join(relations: Iterable[Relation], conditions: Sequence[Same | Differ], windows: Mapping[str, tuple[int, int]],
+         guard: Guard) -> Iterator[Rows]:
+    """All bindings of the variables, each within its window, that satisfy every relation and every condition.
 
-    n: int = 1
-    columns: dict[str, np.ndarray] = field(default_factory=dict)
-
-    def value(self, term: Term) -> np.ndarray:
-        """The number of a term's constant in each row."""
-        if isinstance(term, Var):
-            return self.columns[term.name] + term.offset
-        return np.full(self.n, term.index, dtype=np.int64)
-
-    def take(self, chosen: np.ndarray) -> Rows:
-        """The rows with these numbers."""
-        return Rows(len(chosen), {name: column[chosen] for name, column in self.columns.items()})
-
-    def keep(self, mask: np.ndarray) -> Rows:
-        return self if mask.all() else self.take(np.flatnonzero(mask))
-
-    def knows(self, term: Term) -> bool:
-        return not isinstance(term, Var) or term.name in self.columns
+    Args:
+        guard: called with a number of rows that all satisfy everything, before they are made.
+    """
+    pending = [r for r in relations if not (isinstance(r, Table) and r.is_full)]
+    return _join(Rows(), pending, list(conditions), windows, guard)
 
 
-def join(relations: Iterable[Relation], conditions: Iterable[Same | Differ], windows: Mapping[str, tuple[int, int]],
-         guard: Guard) -> Rows:
-    """All bindings of the variables, each within its window, that satisfy every relation and every condition."""
-    rows = Rows()
-    pending = [r for r in relations if not r.table.all()]
-    counts = {id(r): int(np.count_nonzero(r.table)) for r in pending}
-    left = list(conditions)
-    while True:
+def _join(rows: Rows, pending: list[Relation], left: list[Same | Differ], windows: Mapping[str, tuple[int, int]],
+          guard: Guard) -> Iterator[Rows]:
+    has_bound = True
+    while has_bound:
         rows, pending = _filter(rows, pending)
         rows, left, has_bound = _apply(rows, left, windows)
-        if has_bound:
-            continue
-        if pending:
-            best = min(pending, key=lambda r: counts[id(r)] / _n_bound(r, rows))
-            rows = _window(_extend(rows, best, guard), best.names, windows)
-            pending = [r for r in pending if r is not best]
-            continue
-        free = [name for name in windows if name not in rows.columns]
-        if not free:
-            return rows
-        # unrestricted variables one at a time, because a condition may bind the next one
-        rows = _cross(rows, free[0], windows[free[0]], guard)
+    binding = [r for r in pending if r.n is not None]
+    free = [name for name in windows if name not in rows.columns]
+    if not free:
+        if rows.n:
+            yield rows
+        return
+    # unrestricted variables one at a time, because a condition may bind the next one
+    best = min(binding, key=lambda r: (r.n or 0) / _n_bound(r, rows)) if binding else _Window(free[0], windows[free[0]])
+    rest = [r for r in pending if r is not best]
+    first, counts = best.ranges(rows)
+    ends = np.cumsum(counts)
+    total = int(ends[-1]) if len(ends) else 0
+    if (not rest and not left and set(free) <= set(best.names)) or total > MAX_STEP:
+        guard(total)
+    for start in range(0, total, PIECE):
+        if total <= PIECE:
+            row, number = ragged_ranges(first, counts)
+        else:
+            at = np.arange(start, min(start + PIECE, total))
+            row = np.searchsorted(ends, at, "right")
+            number = at - (ends - counts)[row] + first[row]
+        piece = _window(best.bind(rows.take(row), number), best.names, windows)
+        yield from _join(piece, rest, left, windows, guard)
 
 
 def _n_bound(relation: Relation, rows: Rows) -> int:
     n = 1
-    for name, size in zip(relation.names, relation.table.shape, strict=True):
+    for name, size in zip(relation.names, relation.sizes, strict=True):
         n *= size if name in rows.columns else 1
     return n
 
@@ -113,7 +215,7 @@ def _filter(rows: Rows, pending: list[Relation]) -> tuple[Rows, list[Relation]]:
     left = []
     for r in pending:
         if all(name in rows.columns for name in r.names):
-            rows = rows.keep(np.broadcast_to(r.table[tuple(rows.columns[name] for name in r.names)], (rows.n,)))
+            rows = r.filter(rows)
         else:
             left.append(r)
     return rows, left
@@ -149,25 +251,6 @@ def _window(rows: Rows, names: Iterable[str], windows: Mapping[str, tuple[int, i
     return rows.keep(inside)
 
 
-def _extend(rows: Rows, r: Relation, guard: Guard) -> Rows:
-    """One row for each way to bind the new variables of a relation."""
-    bound = [k for k, name in enumerate(r.names) if name in rows.columns]
-    new = [k for k, name in enumerate(r.names) if name not in rows.columns]
-    shape = r.table.shape
-    moved = r.table.transpose(*bound, *new)
-    n_new = int(np.prod([shape[k] for k in new], dtype=np.int64))
-    keys, rest = np.nonzero(moved.reshape(-1, n_new))
-    wanted = np.zeros(rows.n, dtype=np.int64)
-    for k in bound:
-        wanted = wanted * shape[k] + rows.columns[r.names[k]]
-    first, last = np.searchsorted(keys, wanted, "left"), np.searchsorted(keys, wanted, "right")
-    row, place = ragged_ranges(first, last - first, guard)
-    found = rows.take(row)
-    for k, column in zip(new, np.unravel_index(rest[place], [shape[k] for k in new]), strict=True):
-        found.columns[r.names[k]] = column.astype(np.int64)
-    return found
-
-
 def ragged_ranges(first: np.ndarray, counts: np.ndarray, guard: Guard = lambda n: None
                   ) -> tuple[np.ndarray, np.ndarray]:
     """The numbers first[k], ..., first[k] + counts[k] - 1 for each k, as two columns: k, and the number.
@@ -179,14 +262,6 @@ def ragged_ranges(first: np.ndarray, counts: np.ndarray, guard: Guard = lambda n
     guard(total)
     owner = np.repeat(np.arange(len(counts)), counts)
     return owner, np.arange(total) - np.repeat(counts.cumsum() - counts, counts) + first[owner]
-
-
-def _cross(rows: Rows, name: str, window: tuple[int, int], guard: Guard) -> Rows:
-    low, size = window[0], max(0, window[1] - window[0])
-    guard(rows.n * size)
-    found = rows.take(np.repeat(np.arange(rows.n), size))
-    found.columns[name] = np.tile(np.arange(low, low + size, dtype=np.int64), rows.n)
-    return found
 
 
 # numbers stay within 64 bits

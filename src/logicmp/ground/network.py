@@ -195,16 +195,15 @@ def simplify(literals: Literals, sets: Sets) -> tuple[Literals, np.ndarray]:
     Returns the literals sorted by product and variable, and which products are left.
     """
     possible = np.ones(literals.n, dtype=bool)
-    row, var, chosen = literals.row, literals.var, literals.set
-    order = np.lexsort((var, row))
-    row, var, chosen = row[order], var[order], chosen[order]
+    row, var, chosen = _sorted(literals)
     while True:
         again = (row[1:] == row[:-1]) & (var[1:] == var[:-1])
         # of three in a row, merge the first two now and the third in the next round
         again &= ~np.concatenate([[False], again[:-1]]) if len(again) else again
         at = np.flatnonzero(again)
         if not len(at):
-            return Literals(literals.n, row, var, chosen).keep(possible), possible
+            found = Literals(literals.n, row, var, chosen)
+            return found if possible.all() else found.keep(possible), possible
         merged = sets.intersect(chosen[at], chosen[at + 1])
         possible[row[at[merged < 0]]] = False
         chosen[at] = merged
@@ -212,6 +211,22 @@ def simplify(literals: Literals, sets: Sets) -> tuple[Literals, np.ndarray]:
         stay[at + 1] = False
         stay &= possible[row]
         row, var, chosen = row[stay], var[stay], chosen[stay]
+
+
+def _sorted(literals: Literals) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Product, variable and set of the literals, sorted."""
+    columns = literals.row, literals.var, literals.set
+    bits = [int(column.max(initial=0)).bit_length() for column in columns]
+    if sum(bits) > 62:
+        order = np.lexsort(columns[::-1])
+        return columns[0][order], columns[1][order], columns[2][order]
+    # sorting numbers is many times faster than sorting places
+    keys = columns[0].astype(np.int64)
+    for column, width in zip(columns[1:], bits[1:], strict=True):
+        keys = (keys << width) | column
+    keys.sort()
+    var = (keys >> bits[2]) & ((1 << bits[1]) - 1)
+    return keys >> (bits[1] + bits[2]), var.astype(np.int32), (keys & ((1 << bits[2]) - 1)).astype(np.int32)
 
 
 class Draft:
@@ -222,9 +237,10 @@ class Draft:
         self.n_variables = n_own
         # the rule that features are added for
         self.rule = 0
-        self._literals: list[Literals] = []
-        # of each entry: param, share, rule and defined variable of its features
-        self._about: list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = []
+        # of each entry: the lengths of its features, their variables, sets, weights and defined variables
+        self._columns: list[tuple[np.ndarray, ...]] = []
+        # of each entry: how many features, their share and rule
+        self._about: list[tuple[int, float, int]] = []
 
     def new_variables(self, n: int) -> np.ndarray:
         """The numbers of n more variables, with two values each."""
@@ -241,9 +257,10 @@ class Draft:
         """
         simple, left = simplify(literals, self.sets)
         if simple.n:
-            self._literals.append(simple)
-            self._about.append((params[left], np.full(simple.n, share), np.full(simple.n, self.rule, dtype=np.int64),
-                                np.full(simple.n, -1, dtype=np.int64) if defined is None else defined[left]))
+            defines = np.broadcast_to(np.int32(-1), simple.n) if defined is None else defined[left]
+            columns = simple.counts, simple.var, simple.set, params if left.all() else params[left], defines
+            self._columns.append(tuple(column.astype(np.int32, copy=False) for column in columns))
+            self._about.append((simple.n, share, self.rule))
 
     def tie(self, products: Literals, variable: np.ndarray, is_true: bool) -> None:
         """Forbid each product together with the given value of its variable, which it helps to define."""
@@ -252,13 +269,22 @@ class Draft:
         self.add(Literals.joined([products, sign]), np.full(products.n, HARD, dtype=np.int64), defined=variable)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The features as fields of a `Network`."""
-        literals = Literals.stacked(self._literals)
-        integers = np.zeros(0, dtype=np.int64)
-        columns = zip((integers, np.zeros(0), integers, integers), *self._about, strict=True)
-        about = dict(zip(("param", "share", "rule", "defines"), map(np.concatenate, columns), strict=True))
-        return {"begins": np.concatenate([[0], np.cumsum(literals.counts)]), "var": literals.var, "set": literals.set,
-                **about}
+        """The features as fields of a `Network`; the draft is empty afterwards."""
+        empty = np.zeros(0, dtype=np.int32)
+        found = {}
+        for k, name in enumerate(("lengths", "var", "set", "param", "defines")):
+            found[name] = np.concatenate([empty, *(columns[k] for columns in self._columns)])
+        self._columns.clear()
+        lengths = found.pop("lengths")
+        n = np.array([n for n, _, _ in self._about], dtype=np.int64)
+        found |= {"begins": np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]),
+                  "share": np.repeat(np.array([share for _, share, _ in self._about], dtype=np.float64), n),
+                  "rule": np.repeat(np.array([rule for _, _, rule in self._about], dtype=np.int32), n)}
+        for name in ("share", "defines"):
+            # one number for all features needs no memory
+            if len(lengths) and bool((found[name] == found[name][0]).all()):
+                found[name] = np.broadcast_to(found[name][0], lengths.shape)
+        return found
 
 
 @dataclass(frozen=True)
@@ -318,7 +344,10 @@ class Network:
             if len(at):
                 declared = self.world.theory.predicate[predicate]
                 types = [t for k, t in enumerate(declared.types) if k not in declared.functional]
-                args = [self.world.theory.type[t].constants[i] for t, i in zip(types, at[0].tolist(), strict=True)]
+                place = at[0].tolist()
+                if predicate in self.world.supports:
+                    place = self.world.supports[predicate].entities(place[0], declared.functional)
+                args = [self.world.theory.type[t].constants[i] for t, i in zip(types, place, strict=True)]
                 return f"{predicate}({','.join(args)})" if args else predicate
         return "a quantified part"
 

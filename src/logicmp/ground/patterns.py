@@ -10,19 +10,17 @@ A closed join, as this one, is made in pieces: only the rows that the last liter
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from ..facts.supports import Support, make_keys, split_keys
 from ..normalize.cubes import Const, Differ, Same, Term, Var
-from .join import ragged_ranges
+from .join import Guard, Rows, ragged_ranges
 
 # rows of a closed join that are made at once
 PIECE = 2**22
-# called with a number of rows before they are made; raises an error if they are too many
-Guard = Callable[[int], None]
 
 
 @dataclass(eq=False)
@@ -37,6 +35,7 @@ class Pattern:
     places: np.ndarray | None = None
     # by argument numbers; shared by all patterns of the same rows
     _indexes: dict[tuple[int, ...], tuple[np.ndarray, np.ndarray]] = field(default_factory=dict, repr=False)
+    _pointers: dict[tuple[int, ...], np.ndarray] = field(default_factory=dict, repr=False)
 
     @property
     def n(self) -> int:
@@ -48,9 +47,14 @@ class Pattern:
     def size(self, name: str) -> int:
         return self.sizes[self.names.index(name)]
 
+    def take(self, rows: np.ndarray) -> Pattern:
+        """The rows with these numbers."""
+        places = rows.astype(np.int32) if self.places is None else self.places[rows]
+        return Pattern(self.names, tuple(column[rows] for column in self.columns), self.sizes, places)
+
     def renamed(self, names: tuple[str, ...]) -> Pattern:
         """The same rows with other names for the variables."""
-        return Pattern(names, self.columns, self.sizes, self.places, self._indexes)
+        return Pattern(names, self.columns, self.sizes, self.places, self._indexes, self._pointers)
 
     def index(self, names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
         """Rows in the order of some variables, and their keys in that order."""
@@ -64,6 +68,13 @@ class Pattern:
             order = np.arange(self.n) if is_sorted else sort_order(keys)
             self._indexes[at] = order, keys if is_sorted else keys[order]
         return self._indexes[at]
+
+    def pointers(self, name: str) -> np.ndarray:
+        """Where the rows of each constant of a variable begin, in the order of `index`."""
+        at = (self.names.index(name),)
+        if at not in self._pointers:
+            self._pointers[at] = np.concatenate([[0], np.cumsum(self.degrees(name))])
+        return self._pointers[at]
 
     def degrees(self, name: str) -> np.ndarray:
         """How many rows each constant of a variable has."""
@@ -125,6 +136,67 @@ def select(support: Support, args: Sequence[Term], windows: Mapping[str, tuple[i
     places = rows if support.places is None else support.places[rows]
     columns = tuple(found[n][rows] for n in names) or (np.zeros(len(rows), dtype=np.int32),)
     return Pattern(names, columns, tuple(sizes[n] for n in names) or (1,), places)
+
+
+class Listed:
+    """The atoms of a literal over a sparse predicate as a relation of `join`.
+
+    Args:
+        number: of the literal; rows keep the place of its atom under this number.
+        pattern: the rows of the list that the literal can read; of a literal that is not negated, those where it can
+            be true.
+        can: by place, whether the literal can be true there.
+        is_negated: a negated literal is true for all atoms outside the list, and binds no variables.
+        keep_places: whether the places are needed, because the evidence does not decide all atoms.
+    """
+
+    def __init__(self, number: int, pattern: Pattern, can: np.ndarray, is_negated: bool, keep_places: bool):
+        self.number, self.pattern, self.can, self.is_negated, self.keep_places = (
+            number, pattern, can, is_negated, keep_places)
+        self.names = pattern.names
+        self.sizes = pattern.sizes[: len(self.names)]
+        self.n = None if is_negated else pattern.n
+
+    def filter(self, rows: Rows) -> Rows:
+        order, keys = self.pattern.index(self.names)
+        if not len(keys):
+            place = np.full(rows.n, -1, dtype=np.int32)
+        else:
+            own = self._keys(rows, self.names)
+            at = np.searchsorted(keys, own).clip(0, len(keys) - 1)
+            place = np.where(keys[at] == own, self._places(order[at]), np.int32(-1))
+        if self.keep_places:
+            rows.places[self.number] = place
+        return rows.keep(np.append(self.can, self.is_negated)[place])
+
+    def ranges(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+        shared = tuple(n for n in self.names if n in rows.columns)
+        if not shared:
+            return np.zeros(rows.n, dtype=np.int64), np.full(rows.n, self.pattern.n, dtype=np.int64)
+        if len(shared) == 1:
+            pointers, own = self.pattern.pointers(shared[0]), rows.columns[shared[0]]
+            return pointers[own], pointers[own + 1] - pointers[own]
+        keys, own = self.pattern.index(shared)[1], self._keys(rows, shared)
+        first = np.searchsorted(keys, own, "left")
+        return first, np.searchsorted(keys, own, "right") - first
+
+    def bind(self, rows: Rows, tuples: np.ndarray) -> Rows:
+        shared = tuple(n for n in self.names if n in rows.columns)
+        row = self.pattern.index(shared)[0][tuples] if shared else tuples
+        for name in self.names:
+            if name not in shared:
+                rows.columns[name] = self.pattern.column(name)[row]
+        if self.keep_places:
+            rows.places[self.number] = self._places(row)
+        return rows
+
+    def _keys(self, rows: Rows, names: tuple[str, ...]) -> np.ndarray:
+        if not names:
+            return np.zeros(rows.n, dtype=np.int64)
+        return make_keys([rows.columns[n] for n in names], [self.pattern.size(n) for n in names])
+
+    def _places(self, row: np.ndarray) -> np.ndarray:
+        return row.astype(np.int32) if self.pattern.places is None else self.pattern.places[row]
 
 
 @dataclass

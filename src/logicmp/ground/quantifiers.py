@@ -129,6 +129,8 @@ def deciding_literals(network: Network) -> np.ndarray:
     A part `a = d1 v d2` has `!d1 !d2 a` as the only one of its features with `a`; a product `a = d1 d2` has `d1 d2 !a`
     as the only one with `!a`. A part without such a feature is always true.
     """
+    if network.n_own == len(network.cards):
+        return np.zeros(0, dtype=np.int64)
     own = np.flatnonzero(network.defines[network.owner] == network.var)
     # set 0 is {1}: where both sides have one feature, take the one with `a`
     own = own[np.lexsort((network.set[own], network.var[own]))]

@@ -22,7 +22,7 @@ from ..facts.world import closed_predicates
 from ..normalize.build import normalize_theory
 from ..normalize.cubes import Cube, Differ, Literal, NormalRule, Same, Var, names_in
 from ..parse.theory import Theory
-from .patterns import Pattern, box, join_patterns, select
+from .patterns import Pattern, box, estimate_rows, join_patterns, select
 
 # candidates of one predicate, and rows of one join
 MAX_REACHED = 2**27
@@ -79,6 +79,29 @@ def reach(evidence: Evidence, times: int, queried: set[str], world: str = "alche
     return Evidence(theory, tables)
 
 
+def count_premises(evidence: Evidence) -> list[float]:
+    """How many rows the premises of each rule have over the facts, before any of them is made.
+
+    Exact for up to two premises that share one variable, else an estimate. For candidates, pass them as facts.
+    """
+    theory = evidence.theory
+    supports = {p.name: _known(theory, [evidence.tables[p.name]] if p.name in evidence.tables else [], p.name)
+                for p in theory.predicates if p.arguments and not p.is_categorical}
+    found = []
+    for rule in normalize_theory(theory, "paper").rules:
+        rows = [0.0]
+        for _, cube in rule.terms:
+            patterns = [select(supports[f.predicate], f.args, _windows(cube, theory)) for f in cube.factors
+                        if isinstance(f, Literal) and not f.negated and f.predicate in supports]
+            rows.append(estimate_rows(patterns) if patterns and all(p.n for p in patterns) else 0.0)
+        found.append(max(rows))
+    return found
+
+
+def _windows(cube: Cube, theory: Theory) -> dict[str, tuple[int, int]]:
+    return {v.name: (-v.low, theory.sizes[v.type] - v.high) for v in cube.variables}
+
+
 def _known(theory: Theory, tables: list[FactTable], name: str) -> Support:
     """The atoms of a predicate that facts or given candidates allow."""
     predicate = theory.predicate[name]
@@ -96,14 +119,19 @@ def _table(theory: Theory, name: str, support: Support) -> FactTable:
 
 
 def _heads(cube: Cube, targets: set[str]) -> list[Literal]:
-    """The literals that must be true where all premises are; a cube is violated where they are false."""
+    """The literals that must be true where all premises are; a cube is violated where they are false.
+
+    A rule without premises has none: it is a prior of all atoms, and would list them all.
+    """
+    if all(f.negated for f in cube.factors if isinstance(f, Literal)) and cube.variables:
+        return []
     return [f for f in cube.factors if isinstance(f, Literal) and f.negated and f.predicate in targets]
 
 
 def _conclusions(rule: NormalRule, cube: Cube, head: Literal, supports: Mapping[str, Support],
                  theory: Theory) -> np.ndarray:
     """The keys of the head's atoms for all bindings of the premises."""
-    windows = {v.name: (-v.low, theory.sizes[v.type] - v.high) for v in cube.variables}
+    windows = _windows(cube, theory)
     wanted = [t.name for t in head.args if isinstance(t, Var)]
     patterns: list[Pattern] = []
     for f in cube.factors:

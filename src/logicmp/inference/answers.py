@@ -7,6 +7,7 @@ Room: method -> **inference** -> show, cli.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..errors import closest
+from ..errors import CostError, closest
 from ..facts.db import PLAIN_FACT_CONSTANT
 from ..facts.world import World
 from ..ground.network import Network, n_values
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 # the smallest probability of a formula that counts as more than 0
 EPSILON = 1e-15
+# bindings of a queried formula in a world with sparse predicates
+MAX_BINDINGS = 2**26
 
 
 def log_odds_of(p: np.ndarray, axis: int = -1) -> np.ndarray:
@@ -49,7 +52,11 @@ def log_odds_of(p: np.ndarray, axis: int = -1) -> np.ndarray:
 
 
 def atom_log_odds(predicate: Predicate, world: World, probabilities: np.ndarray) -> np.ndarray:
-    """Turn probabilities of values, [variables..., values], into log-odds in the shape of the predicate's tensor."""
+    """Turn probabilities of values, [variables..., values], into log-odds in the shape of the predicate's tensor.
+
+    Args:
+        predicate: as its values are stored.
+    """
     odds = log_odds_of(probabilities)
     if not predicate.is_categorical:
         return odds[..., 1]
@@ -86,11 +93,15 @@ def odds_of_values(network: Network, p: np.ndarray) -> dict[str, np.ndarray]:
     # an observed variable has no place of its own: it reads any value, and with_evidence replaces it
     starts = np.append(network.starts[:-1], 0)
     odds = {}
-    for predicate in world.theory.predicates:
-        variables, card = network.variables[predicate.name], n_values(predicate, world.sizes)
+    for name, variables in network.variables.items():
+        if not (variables >= 0).any():
+            odds[name] = np.broadcast_to(0.0, world.values[name].shape)
+            continue
+        predicate = world.stored(name)
+        card = n_values(predicate, world.sizes)
         places = starts[variables][..., None] + np.arange(card)
         with np.errstate(invalid="ignore"):
-            odds[predicate.name] = atom_log_odds(predicate, world, np.append(p, np.zeros(card))[places])
+            odds[name] = atom_log_odds(predicate, world, np.append(p, np.zeros(card))[places])
     return with_evidence(world, odds)
 
 
@@ -113,6 +124,15 @@ def odds_of_counts(network: Network, expected: np.ndarray) -> list[np.ndarray]:
 def formula_shape(rule: Rule, world: World) -> list[int]:
     """How many constants each variable of a formula ranges over."""
     return [world.sizes[rule.variables[name]] for name in rule.per_constant]
+
+
+def check_bindings(problem: Problem) -> None:
+    """Reject queried formulas with too many bindings in a world whose predicates have too many atoms."""
+    for rule in problem.formulas if problem.world.supports else ():
+        n = math.prod(formula_shape(rule, problem.world))
+        if n > MAX_BINDINGS:
+            raise CostError(f"the query '{rule.formula}' has {n:,} bindings (limit {MAX_BINDINGS:,})", None,
+                            "query atoms instead: of a sparse predicate, only those in its support are answered")
 
 
 @dataclass(frozen=True)
@@ -288,7 +308,7 @@ def _sparse_answer(query: Query, atom: Atom, solution: Solution, problem: Proble
     rows = np.flatnonzero(keep)
     labels = theory.predicate[atom.predicate].labels
     places = rows if support.places is None else support.places[rows]
-    found = odds.reshape(support.n_values, -1)[places]
+    found = odds.reshape(support.n_values, 1 if labels is None else len(labels))[places]
     if not len(rows) and not bindings:
         found = np.full((1, found.shape[1]), -np.inf)
     if labels is not None:

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..errors import CostError
+from ..errors import CostError, LimitError
 from ..ground.network import Network
 from ..parse.theory import Rule
 from .answers import formula_shape
@@ -22,6 +22,9 @@ from .bp.method import BeliefPropagation
 from .exact.method import MAX_CELLS, Exact, ExactModel, exact_atoms, formula_odds, solve_exact
 from .mean_field import MeanField
 from .method import Problem, Solution, Status
+
+# messages of all rounds of belief propagation together
+MAX_UPDATES = 500_000_000
 
 
 @dataclass
@@ -34,21 +37,21 @@ class Auto(MeanField):
     """
 
     name: ClassVar[str] = "auto"
-    # below this, a ground network is tried first, which needs all atoms
-    dense_atoms: ClassVar[int | None] = 2**26
     max_cells: int = MAX_CELLS
-    max_messages: int = 300_000
+    max_messages: int = 10_000_000
 
     def solve(self, problem: Problem, network: Network | None = None) -> Solution:
         if problem.semantics == "paper":
             return self._mean_field(problem, "the paper's semantics has no ground network", None)
-        if problem.world.supports:
-            return self._mean_field(problem, f"{', '.join(problem.world.supports)}: not all atoms are in memory", None)
         try:
             network = network or Exact().network(problem)
             model = ExactModel(network, self.max_cells)
             # the other half of the time is for mean field
             exact = solve_exact(model, replace(problem, limits=problem.limits.part(0.5)))
+        except LimitError as error:
+            if problem.limits.is_over():
+                raise
+            return self._mean_field(problem, error.message, None)
         except CostError as error:
             place = f", in line {error.span.line}" if error.span is not None else ""
             return self._mean_field(problem, error.message + place, network)
@@ -59,7 +62,7 @@ class Auto(MeanField):
         rest, how, why = self._solve_rest(problem, network)
         is_exact = model.is_exact()
         for name, odds in rest.log_odds.items():
-            chosen = exact_atoms(problem.world.theory.predicate[name], model.network.variables[name], is_exact,
+            chosen = exact_atoms(problem.world.stored(name), model.network.variables[name], is_exact,
                                  odds.shape)
             rest.log_odds[name] = np.where(chosen, exact.log_odds[name], odds)
         rest.formulas = [np.where(np.isnan(own), odds, own)
@@ -76,8 +79,11 @@ class Auto(MeanField):
         elif n_messages > self.max_messages:
             why = f"it would need {n_messages:,} messages (limit {self.max_messages:,})"
         else:
-            # the other half of the time is for mean field
-            found = BeliefPropagation().solve(replace(problem, limits=problem.limits.part(0.5)))
+            # the other half of the time is for mean field; a large network gets fewer rounds, about 20 seconds
+            rounds = max(50, MAX_UPDATES // max(1, n_messages))
+            method = BeliefPropagation(iterations=min(BeliefPropagation.iterations, rounds))
+            found = method.solve(replace(problem, limits=problem.limits.part(0.5)),
+                                 None if problem.formulas else network)
             if found.status is Status.CONVERGED:
                 return found, "belief propagation", []
             why = next(note for note in found.notes if note.startswith("bp "))

@@ -20,19 +20,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import CostError, LogicMPError
-from ..execute.dense import build_executor
+from ..errors import LogicMPError
 from ..execute.inputs import read_inputs, world_tensors
 from ..execute.lists import read_rows
 from ..execute.mean_field import Correct, Iteration, Run, initial_weights, largest_change
+from ..execute.plans import build_executor
 from ..execute.schedule import Schedule, make_schedule
-from ..facts.supports import DENSE_ATOMS
+from ..execute.sparse import SparseExecutor
 from ..facts.world import World
 from ..ground.build import build_network
 from ..ground.network import Network, n_values
 from ..normalize.build import counted_formulas
 from ..parse.theory import Predicate, Rule, Theory
-from .answers import formula_shape, with_evidence
+from .answers import with_evidence
 from .method import Method, Problem, Solution, Status, TraceLine
 from .tap import Onsager
 
@@ -42,8 +42,6 @@ MAX_RETRIES = 3
 RESTART_SPREAD = 2.0
 # open groundings up to which the correction is computed: each iteration visits all of them
 MAX_CORRECTED = 100_000
-# bindings of a queried formula in a world with sparse predicates
-MAX_BINDINGS = 2**26
 
 
 @dataclass
@@ -66,7 +64,6 @@ class MeanField(Method):
     """
 
     name: ClassVar[str] = "mean-field"
-    dense_atoms: ClassVar[int | None] = DENSE_ATOMS
     iterations: int = 200
     damping: float = 0.5
     tolerance: float = 1e-6
@@ -83,7 +80,6 @@ class MeanField(Method):
             network: the ground network of the theory's rules, for the correction, if it exists already.
         """
         world = problem.world
-        _check_bindings(problem)
         unary, evidence = world_tensors(world)
         if not unary:
             odds = with_evidence(world, {name: np.zeros(v.shape) for name, v in world.values.items()})
@@ -115,7 +111,9 @@ class MeanField(Method):
         odds |= {name: _log_odds(run.theory.predicate[name], world, x.numpy()) for name, x in logits.items()}
         formulas = [_formula_odds(problem, rule, logits, evidence) for rule in problem.formulas]
         status = Status.TIME if is_cut_short and best.status is not Status.NONE else best.status
-        return Solution(with_evidence(world, odds), status, formulas, elbo=best.elbo, notes=notes, trace=best.trace)
+        n_rows = run.executor.rows.n_rows if isinstance(run.executor, SparseExecutor) else None
+        return Solution(with_evidence(world, odds), status, formulas, elbo=best.elbo, n_rows=n_rows, notes=notes,
+                        trace=best.trace)
 
     def _correct(self, problem: Problem, network: Network | None) -> tuple[Correct | None, list[str]]:
         """The correction of each update, None for plain mean field, and a note if that was not asked for."""
@@ -133,14 +131,12 @@ class MeanField(Method):
             why = "tolerance is 0"
         elif problem.semantics == "paper":
             why = "the paper's semantics has no ground network"
-        elif problem.world.supports:
-            why = "not all atoms are in memory"
         elif network is not None and network.n_features > MAX_CORRECTED:
             why = f"the ground network has {network.n_features:,} features (limit {MAX_CORRECTED:,})"
         else:
             try:
                 network = network or build_network(problem.world, problem.world.theory.rules, problem.semantics,
-                                                   min(limits.groundings, MAX_CORRECTED), progress)
+                                                   min(limits.groundings, MAX_CORRECTED), progress, limits.allow)
                 return _Correction(network, self.hard_weight), []
             except LogicMPError as error:
                 why = error.message
@@ -243,25 +239,24 @@ class _Correction:
         self.onsager = Onsager(network, hard_weight)
         # by predicate, which of its variables are unobserved, and the places of their values
         self.places: dict[str, tuple[np.ndarray, np.ndarray]] = {}
-        for predicate in network.world.theory.predicates:
-            variables = network.variables[predicate.name]
+        for name, variables in network.variables.items():
             is_open = np.asarray(variables >= 0)
-            values = np.arange(n_values(predicate, network.world.sizes))
-            self.places[predicate.name] = is_open, network.starts[variables[is_open]][:, None] + values
+            values = np.arange(n_values(network.world.stored(name), network.world.sizes))
+            self.places[name] = is_open, network.starts[variables[is_open]][:, None] + values
 
     def __call__(self, q: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        theory = self.network.world.theory
+        stored = self.network.world.stored
         p = np.zeros(len(self.network.potentials))
         for name, x in q.items():
             is_open, places = self.places[name]
-            p[places] = _as_values(theory.predicate[name], x[0].numpy())[is_open]
+            p[places] = _as_values(stored(name), x[0].numpy())[is_open]
         field = self.onsager(p)
         found = {}
         for name, x in q.items():
             is_open, places = self.places[name]
             values = np.zeros((*is_open.shape, places.shape[1]))
             values[is_open] = field[places]
-            found[name] = torch.from_numpy(_as_atoms(theory.predicate[name], values, x.shape[1:])).unsqueeze(0)
+            found[name] = torch.from_numpy(_as_atoms(stored(name), values, x.shape[1:])).unsqueeze(0)
         return found
 
 
@@ -287,15 +282,6 @@ def _as_atoms(predicate: Predicate, values: np.ndarray, shape: Sequence[int]) ->
     sizes = [shape[k] for k in range(len(shape)) if k not in predicate.functional]
     moved = values.reshape(*sizes, *(shape[k] for k in predicate.functional))
     return np.moveaxis(moved, range(len(sizes), len(shape)), predicate.functional)
-
-
-def _check_bindings(problem: Problem) -> None:
-    """Reject queried formulas with too many bindings in a world whose predicates have too many atoms."""
-    for rule in problem.formulas if problem.world.supports else ():
-        n = math.prod(formula_shape(rule, problem.world))
-        if n > MAX_BINDINGS:
-            raise CostError(f"the query '{rule.formula}' has {n:,} bindings (limit {MAX_BINDINGS:,})", None,
-                            "query atoms instead: of a sparse predicate, only those in its support are answered")
 
 
 def _n_hard_groundings(problem: Problem) -> int:

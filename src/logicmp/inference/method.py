@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import LogicMPError, closest
+from ..facts.supports import DENSE_ATOMS
 from ..facts.world import World
 from ..ground.build import build_network
 from ..ground.network import Network
@@ -66,7 +67,8 @@ class Problem:
                 self.limits.check("grounding")
 
         rules = (*self.world.theory.rules, *self.formulas) if rules is None else rules
-        return build_network(self.world, rules, self.semantics, self.limits.groundings, report)
+        return build_network(self.world, rules, self.semantics, self.limits.groundings, report,
+                             self.limits.allow)
 
 
 @dataclass
@@ -92,6 +94,8 @@ class Solution:
     log_partition: float | None = None
     # a lower bound of it
     elbo: float | None = None
+    # of the lists that rules over sparse predicates need, if there are any
+    n_rows: int | None = None
     # for people to read: which part was solved how, and what did not converge
     notes: list[str] = field(default_factory=list)
     trace: list[TraceLine] = field(default_factory=list)
@@ -104,8 +108,8 @@ class Method(ABC):
     name: ClassVar[str]
     # whether atoms are true or false in it, and not true to a degree
     is_logical: ClassVar[bool] = True
-    # a closed predicate with more atoms than this is a list of its true atoms; None if the method cannot use lists
-    dense_atoms: ClassVar[int | None] = None
+    # a closed predicate with more atoms than this is a list of its true atoms
+    dense_atoms: ClassVar[int] = DENSE_ATOMS
 
     @abstractmethod
     def solve(self, problem: Problem) -> Solution:

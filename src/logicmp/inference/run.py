@@ -17,7 +17,9 @@ from ..arguments import AtLeastOne, Count, NotNegative, checked
 from ..errors import CostError, LogicMPError, closest
 from ..facts.columns import Evidence
 from ..facts.db import load_facts, parse_facts
-from ..facts.world import World, build_world
+from ..facts.roles import premises_from_facts, skip_outside
+from ..facts.supports import DENSE_ATOMS
+from ..facts.world import World, build_world, closed_predicates
 from ..ground.exclusive import merge_exclusive
 from ..ground.reach import reach as find_candidates
 from ..limits import MAX_GROUNDINGS, Limits, Progress, silent
@@ -25,7 +27,7 @@ from ..normalize.build import SEMANTICS
 from ..parse.load import parse_theory
 from ..parse.query import Query, parse_queries
 from ..parse.theory import Theory
-from .answers import Marginals, answer
+from .answers import Marginals, answer, check_bindings
 from .method import Method, Problem, Status
 
 # dotted paths, so that only the method that runs is imported
@@ -35,6 +37,8 @@ METHODS: Mapping[str, str] = {
     "hl-mrf": "hlmrf.HingeLossMRF", "gibbs": "sampling.gibbs.Gibbs", "mc-sat": "sampling.mcsat.MCSat",
     "map": "search.map.Map",
 }
+PREMISES = ("all", "facts")
+OUTSIDE = ("false", "skip")
 
 
 def method_class(name: str) -> type[Method]:
@@ -50,9 +54,10 @@ def method_class(name: str) -> type[Method]:
 def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | None = None,
           query: str | Sequence[str] | None = None, method: str | Method = "auto", *, semantics: str = "exact",
           world: str = "alchemy", closed: Collection[str] = (), opened: Collection[str] = (),
-          prior: Mapping[str, float] | None = None, candidates: Evidence | str | None = None, reach: Count = 0,
-          seed: Count = 0, progress: Progress = silent, max_seconds: NotNegative | None = None,
-          max_groundings: Count = MAX_GROUNDINGS, max_memory: AtLeastOne | None = None, limits: Limits | None = None,
+          prior: Mapping[str, float] | None = None, candidates: Evidence | str | Mapping[str, Any] | None = None,
+          reach: Count = 0, premises: str = "all", outside: str = "false", seed: Count = 0, progress: Progress = silent,
+          max_seconds: NotNegative | None = None, max_groundings: Count = MAX_GROUNDINGS,
+          max_memory: AtLeastOne | None = None, limits: Limits | None = None,
           **options: Any) -> Marginals:
     """Answer queries: the probability of every atom and formula they match.
 
@@ -62,8 +67,8 @@ def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | N
 
     Args:
         theory: rules, as a `Theory` or as text.
-        evidence: facts, as `Evidence` read for this theory, as text, or as a mapping from predicates to data frames,
-            dicts of columns or 2-d arrays.
+        evidence: facts, as `Evidence` read for this theory, as text, or as a mapping from predicates to data frames
+            (pandas, polars, pyarrow, or any object with the Arrow interface), dicts of columns or 2-d arrays.
         query: predicates, atoms or formulas; by default every predicate that is not closed.
         method: "auto" (exact inference where possible, bp or mean field for the rest), another name in `METHODS`, or a
             `Method` object with its options set.
@@ -72,10 +77,13 @@ def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | N
         world: which atoms without a fact are false, "alchemy", "open" or "closed"; see `build_world`.
         closed, opened: predicates that are closed or open whatever `world` is.
         prior: by open predicate, the probability of an atom without a fact if no rule mentions it, instead of 0.5.
-        candidates: atoms that can be true, in the form of facts; every other atom of their predicates is false. For
-            mean field, where a predicate has too many atoms.
+        candidates: atoms that can be true, in any form of evidence; every other atom of their predicates is false.
         reach: find candidates of open predicates with many atoms: what the rules conclude from the facts when they are
             applied this many times; 0 to take all atoms.
+        premises: "all", or "facts" to let the premises of rules read the true facts of open predicates, and not what
+            other rules conclude; a rule without a head, such as `!P(x)`, reads all atoms.
+        outside: what a head outside the candidates of its predicate means: "false" (it violates the rule, which makes
+            the premises less probable), or "skip" to drop such groundings.
         seed: for methods that draw random numbers.
         progress: called with a task, how much of it is done, and how much there is to do.
         max_seconds: time limit for the whole call; methods return their best answers so far, with status "time", or
@@ -107,13 +115,14 @@ def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | N
         raise LogicMPError("the evidence was read for another theory", "read it with load_facts(path, theory)")
     if isinstance(candidates, str):
         candidates = parse_facts(candidates, evidence.theory, "<candidates>")
+    elif isinstance(candidates, Mapping):
+        candidates = load_facts(candidates, evidence.theory)
     # candidates can name more constants
     named = evidence.theory if candidates is None else candidates.theory
     queries = _queries(query, named)
     queried = {name for q in queries for name in q.predicates}
-    if reach:
-        candidates = find_candidates(evidence, reach, queried, world, set(closed), set(opened), candidates)
-    known = build_world(evidence, queried, world, closed, opened, prior, solver.dense_atoms, candidates)
+    known = find_world(evidence, queried, world, closed, opened, prior, solver.dense_atoms, candidates, reach, premises,
+                       outside)
     if solver.is_logical and semantics != "paper" and any(rule.is_hard for rule in known.theory.rules):
         known = merge_exclusive(known)
     if query is None:
@@ -122,12 +131,43 @@ def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | N
         raise _nothing_to_answer(known, is_empty=query is not None)
     formulas = {str(rule.formula): rule for rule in (q.as_rule() for q in queries if not q.is_atom)}
     problem = Problem(known, tuple(formulas.values()), semantics, int(seed), progress, limits)
+    if problem.formulas:
+        check_bindings(problem)
     solution = solver.solve(problem)
     if solution.status is Status.NONE:
         raise CostError(f"method {solver.name!r} stopped before its first step, so the rules had no effect", None,
                         f"raise the time limit of {limits.seconds:g} s (max_seconds), or use a faster method"
                         if limits.seconds is not None and limits.is_over() else "set iterations to at least 1")
     return Marginals([answer(q, solution, problem) for q in queries], solution, known, solver.name, semantics)
+
+
+def find_world(evidence: Evidence, queried: Collection[str] = (), world: str = "alchemy", closed: Collection[str] = (),
+               opened: Collection[str] = (), prior: Mapping[str, float] | None = None,
+               dense_atoms: int | None = DENSE_ATOMS, candidates: Evidence | None = None, reach: int = 0,
+               premises: str = "all", outside: str = "false") -> World:
+    """The value of every atom, with candidates that are given or found, and rules changed by what these mean.
+
+    Args:
+        evidence: the facts.
+        queried, world, closed, opened, prior, dense_atoms, candidates: as for `build_world`.
+        reach: how often the rules are applied to find candidates; 0 to take all atoms.
+        premises: "all", or "facts" to let the premises of open predicates read their true facts only.
+        outside: heads outside the candidates, "false" or "skip" to drop their groundings.
+    """
+    for name, value, known in (("premises", premises, PREMISES), ("outside", outside, OUTSIDE)):
+        if value not in known:
+            raise LogicMPError(f"{name} must be {known[0]!r} or {known[1]!r}, got {value!r}")
+    if premises == "facts":
+        reasons = closed_predicates(evidence, set(queried), world, set(closed), set(opened))
+        theory = evidence.theory if candidates is None else candidates.theory
+        evidence, added = premises_from_facts(theory, evidence, [name for name, why in reasons.items() if not why])
+        closed = (*closed, *added)
+        candidates = None if candidates is None else Evidence(evidence.theory, candidates.tables, candidates.warnings)
+    if reach:
+        candidates = find_candidates(evidence, reach, set(queried), world, set(closed), set(opened), candidates,
+                                     DENSE_ATOMS if dense_atoms is None else min(dense_atoms, DENSE_ATOMS))
+    found = build_world(evidence, queried, world, closed, opened, prior, dense_atoms, candidates)
+    return skip_outside(found) if outside == "skip" else found
 
 
 def _queries(query: str | Sequence[str] | None, theory: Theory) -> list[Query]:

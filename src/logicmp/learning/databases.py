@@ -12,7 +12,7 @@ the types of such variables. Other types stay separate: more constants would add
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,7 +21,9 @@ import numpy as np
 from ..errors import LogicMPError
 from ..facts.columns import Evidence, FactTable
 from ..facts.db import load_facts
+from ..facts.supports import DENSE_ATOMS
 from ..facts.world import UNKNOWN, World, build_world
+from ..ground.reach import reach
 from ..parse.syntax import Atom, Constant
 from ..parse.theory import Predicate, Theory
 
@@ -37,8 +39,16 @@ class Database:
     world: World
 
 
-def read_databases(theory: Theory, sources: Sequence[Source]) -> tuple[Theory, list[Database]]:
+def read_databases(theory: Theory, sources: Sequence[Source], query: Collection[str] = (),
+                   times: int = 0) -> tuple[Theory, list[Database]]:
     """Read databases as separate worlds; also return the theory with the constants that `+x` ranges over.
+
+    Args:
+        theory: the rules.
+        sources: files, folders or facts.
+        query: the predicates to predict; none means all of them.
+        times: list the atoms of predicates with many atoms: those that the rules reach from the facts when they are
+            applied this many times; 0 to take all atoms.
 
     >>> from logicmp import parse_facts, parse_theory
     >>> theory = parse_theory("Word(text, word)\\nWord(t, +w) => Word(t, w)")
@@ -47,20 +57,29 @@ def read_databases(theory: Theory, sources: Sequence[Source]) -> tuple[Theory, l
     >>> shared.sizes, [database.world.sizes for database in databases]
     ({'text': 0, 'word': 2}, [{'text': 1, 'word': 2}, {'text': 1, 'word': 2}])
     """
+    query = set(query) or set(theory.predicate)
     named = [(f"database {k}", source) if isinstance(source, Evidence) else (str(source), load_facts(source, theory))
              for k, source in enumerate(sources, 1)]
     common = {rule.variables[name] for rule in theory.rules for name in rule.per_constant}
     for _, evidence in named:
         theory = theory.with_constants({name: evidence.theory.type[name].constants for name in common})
-    return theory, [Database(name, _closed_world(name, evidence, theory)) for name, evidence in named]
+    return theory, [Database(name, _closed_world(name, evidence, theory, query, times)) for name, evidence in named]
 
 
-def _closed_world(name: str, evidence: Evidence, shared: Theory) -> World:
+def _closed_world(name: str, evidence: Evidence, shared: Theory, query: set[str], times: int) -> World:
     for table in evidence.tables.values():
         _check_certain(name, table)
     theory = shared.with_constants({t.name: t.constants for t in evidence.theory.types})
+    evidence = replace(evidence, theory=theory)
     try:
-        world = build_world(replace(evidence, theory=theory), world="closed")
+        if times:
+            found = reach(evidence, times, query, "closed")
+            world = build_world(evidence, query, "closed", dense_atoms=DENSE_ATOMS, candidates=found)
+            # every atom without a fact is false, also those that are predicted
+            world = replace(world, values={predicate.name: _closed(predicate, world.values[predicate.name])
+                                           for predicate in theory.predicates})
+        else:
+            world = build_world(evidence, world="closed")
     except LogicMPError as error:
         raise LogicMPError(f"{name}: {error.message}", error.hint) from None
     for predicate in theory.predicates:
@@ -72,14 +91,19 @@ def _closed_world(name: str, evidence: Evidence, shared: Theory) -> World:
     return world
 
 
+def _closed(predicate: Predicate, values: np.ndarray) -> np.ndarray:
+    return values if predicate.is_categorical and not predicate.may_be_none else np.where(values == 1, values, 0)
+
+
 def _check_certain(name: str, table: FactTable) -> None:
-    for args, value, line in zip(table.args, table.values, table.lines, strict=True):
-        if value not in (0, 1):
-            kind = "unobserved" if math.isnan(value) else f"soft ({value:g})"
-            n = len(table.predicate.arguments)
-            atom = Atom(table.predicate.name, tuple(map(Constant, args[:n])), args[n:] or None)
-            raise LogicMPError(f"{name}:{line}: {atom} is {kind}; `learn` needs facts that are true or false",
-                               "make it true or false, or remove the line: atoms without a fact are false")
+    uncertain = np.flatnonzero((table.values != 0) & (table.values != 1))
+    if len(uncertain):
+        first = table.take(uncertain[:1])
+        value, n = float(first.values[0]), len(table.predicate.arguments)
+        kind = "unobserved" if math.isnan(value) else f"soft ({value:g})"
+        atom = Atom(table.predicate.name, tuple(map(Constant, first.args[0][:n])), first.args[0][n:] or None)
+        raise LogicMPError(f"{name}:{first.lines[0]}: {atom} is {kind}; `learn` needs facts that are true or false",
+                           "make it true or false, or remove the line: atoms without a fact are false")
 
 
 def _variable(predicate: Predicate, theory: Theory, place: np.ndarray) -> str:

@@ -14,21 +14,28 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..execute.dense import build_executor
+from ..execute.fused import flat
 from ..execute.inputs import Inputs, read_inputs
+from ..execute.lists import read_rows
 from ..execute.marginals import CERTAIN
 from ..execute.mean_field import Run, largest_change
+from ..execute.plans import build_executor
 from ..execute.schedule import Schedule
+from ..execute.sparse import SparseExecutor
+from ..execute.state import Executor
 from ..facts.world import UNKNOWN, World
 from ..ground.build import build_network
 from ..inference.exact.method import MAX_CELLS, ExactModel
+from ..normalize.cubes import Literal, Product
 from ..parse.theory import Predicate
+from .linear import LinearOdds
 
 Tensors = dict[str, Tensor]
 # mean field stops when no marginal changes by more than this, or after this many iterations
@@ -49,16 +56,25 @@ class Objective(ABC):
     # standard deviation of the Gaussian prior, unless given
     prior_std: ClassVar[float]
     needs_query: ClassVar[bool] = False
+    # whether the atoms of a predicate may be a list
+    takes_lists: ClassVar[bool] = False
 
     def __init__(self, world: World, query: Collection[str], semantics: str):
         self.world = world
         known = {name: torch.from_numpy(values) == 1 for name, values in world.values.items()}
         self.truth = {name: x.double() for name, x in known.items() if not query or name in query}
         self.evidence = {name: x for name, x in known.items() if name not in self.truth}
-        self.inputs = self._without_potentials({name: torch.zeros_like(x) for name, x in self.truth.items()})
-        self.executor = build_executor(world.theory, self.inputs.sizes, tuple(self.inputs.observed), semantics)
+        self.inputs, self.executor = self._plan(semantics)
         # log-odds at which the marginals are the data, with one batch dimension
         self.data = {name: (2 * x.unsqueeze(0) - 1) * CERTAIN for name, x in self.truth.items()}
+
+    def _plan(self, semantics: str) -> tuple[Inputs, Executor]:
+        """The tensors of a call without potentials, and the rules ready to run, by lists where atoms are listed."""
+        world, zeros = self.world, {name: torch.zeros_like(x) for name, x in self.truth.items()}
+        if world.supports:
+            return read_rows(world.theory, world.sizes, world.supports, zeros, self.evidence, semantics)
+        inputs = self._without_potentials(zeros)
+        return inputs, build_executor(world.theory, inputs.sizes, tuple(inputs.observed), semantics)
 
     def _without_potentials(self, like: Tensors) -> Inputs:
         return read_inputs(self.world.theory, {name: torch.zeros_like(x) for name, x in like.items()}, self.evidence,
@@ -96,11 +112,35 @@ class PseudoLikelihood(Objective):
 
     measure = "log pseudo-likelihood"
     prior_std = 100.0
+    takes_lists = True
+
+    @cached_property
+    def linear(self) -> LinearOdds | None:
+        """The counts of all atoms, where all rules run over lists; None elsewhere."""
+        fused = self.executor.columns if isinstance(self.executor, SparseExecutor) else None
+        if fused is None or any(isinstance(f, Product) or (isinstance(f, Literal) and f.predicate in self.truth)
+                                for rule in fused.rows.dense.rules for _, cube in rule.terms for f in cube.factors):
+            return None
+        known = {**self.inputs.observed, **{name: x.unsqueeze(0) for name, x in self.truth.items()}}
+        return LinearOdds(self.world.theory, fused, flat(known), flat(self.truth))
 
     def loss(self, weights: Sequence[Tensor]) -> Tensor:
-        predicates = self.world.theory.predicate
+        if self.linear is not None:
+            return self.linear.loss(weights)
+        predicates = self.executor.theory.predicate
         return sum((_surprise(predicates[name], logits, self.truth[name])
                     for name, logits in self.log_odds(weights).items()), torch.zeros((), dtype=torch.float64))
+
+    def counts(self, weights: Sequence[Tensor]) -> list[tuple[Tensor, Tensor]]:
+        if self.linear is None:
+            return super().counts(weights)
+        # without gradients, which would need more memory than the lists themselves
+        with torch.no_grad():
+            run = Run(self.executor, self.inputs, [torch.ones_like(w) for w in weights])
+            is_false = run.counts(run.marginals(self.data))[0]
+            n_clauses = torch.tensor([rule.n_clauses for rule in self.executor.plan.rules])
+            is_true = self.executor.weighted_groundings(run.call)[0] / n_clauses - is_false
+        return list(zip(is_false.unbind(), is_true.unbind(), strict=True))
 
     def log_odds(self, weights: Sequence[Tensor]) -> Tensors:
         """Log-odds (logits of a categorical variable) of each variable given all the others."""

@@ -31,7 +31,8 @@ from .parameters import Parameters, choose_rules
 def learn(theory: Theory | str, databases: Sequence[Source], method: str = "pseudo-likelihood",
           query: Collection[str] = (), *, semantics: str = "exact", prior_std: Positive | None = None,
           relearn: str | Collection[int] = (), held_out: Sequence[Source] = (), patience: AtLeastOne = 5,
-          max_iterations: Count = 500, tolerance: NotNegative = 1e-4, schedule: str | Schedule | None = None,
+          max_iterations: Count = 500, tolerance: NotNegative = 1e-4, reach: Count = 0,
+          schedule: str | Schedule | None = None,
           checkpoint: str | Path | None = None,
           on_iteration: Callable[[LearningProgress], None] | None = None) -> Learned:
     """Learn the missing weights of a theory from databases in which every atom without a fact is false.
@@ -58,6 +59,9 @@ def learn(theory: Theory | str, databases: Sequence[Source], method: str = "pseu
         patience: stop after this many iterations without a smaller held-out loss, at least 1.
         max_iterations: iterations of L-BFGS, at least 0.
         tolerance: stop when no expected count differs from the observed one by more, prior included; at least 0.
+        reach: for "pseudo-likelihood", list the atoms of predicates with many atoms instead of all of them: the facts,
+            and what the rules conclude from them when they are applied this many times. Atoms outside the list are
+            false and not predicted. 0 to take all atoms.
         schedule: for "discriminative", a schedule of the layer that finds the start of one of its two fixed points;
             default: undecided marginals.
         checkpoint: file that is written after every iteration; if it exists, the run resumes from it.
@@ -74,10 +78,13 @@ def learn(theory: Theory | str, databases: Sequence[Source], method: str = "pseu
     chosen = _objective(method, semantics, query, theory, databases)
     if schedule is not None and method != "discriminative":
         raise LogicMPError(f"method {method!r} runs no mean field, so it has no schedule", "leave schedule out")
+    if reach and not chosen.takes_lists:
+        raise LogicMPError(f"method {method!r} needs all atoms, so it cannot use reach",
+                           'use method="pseudo-likelihood", or leave reach out')
     options = {} if schedule is None else {"schedule": make_schedule(schedule)}
     prior_std = chosen.prior_std if prior_std is None else prior_std
     learned = choose_rules(theory, relearn)
-    shared, read = read_databases(theory, [*databases, *held_out])
+    shared, read = read_databases(theory, [*databases, *held_out], query, int(reach))
     parameters = Parameters(shared, learned)
     objectives = [chosen(database.world, query, semantics, **options) for database in read]
     training, testing = objectives[: len(databases)], objectives[len(databases) :]
@@ -87,7 +94,8 @@ def learn(theory: Theory | str, databases: Sequence[Source], method: str = "pseu
 
     belongs_to = {"rules": str(shared), "databases": fingerprint(read), "method": method, "query": sorted(query),
                   "semantics": semantics, "prior_std": prior_std, "relearn": list(learned),
-                  "held_out": len(testing), **({} if schedule is None else {"schedule": str(make_schedule(schedule))})}
+                  "held_out": len(testing), **({"reach": int(reach)} if reach else {}),
+                  **({} if schedule is None else {"schedule": str(make_schedule(schedule))})}
     path = None if checkpoint is None else Path(checkpoint)
     if path is not None and path.exists():
         state = load_checkpoint(path, belongs_to)

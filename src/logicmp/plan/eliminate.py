@@ -4,14 +4,13 @@ Room: facts, normalize, ground -> **plan** -> execute.  Paper: Section 3.2, with
 
     C(a,b) C(b,c) !C(a,c)  ->  C(a,b) C(b,c)  - C(a,b) C(b,c) C(a,c)  ->  forms (`forms.py`)
 
-The order of elimination comes from row counts (`buckets.py`).
+The cubes come from `cases.py`, the order of elimination from row counts (`buckets.py`).
 """
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,20 +27,15 @@ from ..normalize.cubes import (
     NormalRule,
     Product,
     Same,
-    Signed,
     Var,
-    collect,
     names_in,
 )
 from ..normalize.cubes import Term as CubeTerm
-from ..normalize.meet import split_difference
 from .buckets import Factor, bucket_key, next_bucket
-from .build import hosts
-from .forms import Form, Grouped, Made, Operand, ReadAll, Root, RowPlan, Value, WeightsOf
+from .cases import Cases, Minus
+from .forms import Form, Grouped, Made, Operand, Present, ReadAll, Root, RowPlan, Value, WeightsOf
 from .steps import quantity
 
-# complements of sparse literals are expanded: 2^m terms for m of them
-MAX_COMPLEMENTS = 6
 # rows of one list; 4 bytes for each row and column
 MAX_ROWS = 2**28
 # rows of a list of all bindings of variables that no sparse literal binds
@@ -49,7 +43,7 @@ MAX_BOX = 2**22
 
 
 def build_rows(form: NormalForm, sizes: Mapping[str, int], supports: Mapping[str, Support],
-               observed: Collection[str] = (), max_rows: int = MAX_ROWS) -> RowPlan:
+               observed: Collection[str] = (), max_rows: int = MAX_ROWS, masked: Collection[str] = ()) -> RowPlan:
     """Plan the violation counts of a theory with sparse predicates.
 
     Args:
@@ -58,19 +52,22 @@ def build_rows(form: NormalForm, sizes: Mapping[str, int], supports: Mapping[str
         supports: the sparse predicates.
         observed: predicates that are evidence as a whole; every row of a sparse one is true.
         max_rows: reject a rule that needs a list with more rows.
+        masked: types of which some entities may be missing.
     """
-    return _Builder(form, sizes, supports, observed, max_rows).plan()
+    return _Builder(form, sizes, supports, observed, max_rows, masked).plan()
 
 
 class _Builder:
     def __init__(self, form: NormalForm, sizes: Mapping[str, int], supports: Mapping[str, Support],
-                 observed: Collection[str], max_rows: int):
+                 observed: Collection[str], max_rows: int, masked: Collection[str]):
         self.form = form
         self.theory = form.theory
         self.sizes = sizes
         self.supports = supports
         self.observed = frozenset(observed)
         self.max_rows = max_rows
+        self.cases = Cases(form.theory, sizes, supports, masked, observed)
+        self.present = self.cases.present
         self.values: list[Value] = []
         self.live: list[bool] = []
         self.number = 0
@@ -87,8 +84,8 @@ class _Builder:
         for number, normal in enumerate(self.form.rules):
             self.number = number
             constant, left = 0.0, []
-            for coefficient, cube in self._cases(normal.terms):
-                if not self._is_sparse(cube):
+            for coefficient, cube in self.cases.of_rule(normal.terms, self._span()):
+                if not self.cases.is_sparse(cube):
                     left.append((coefficient, cube))
                     continue
                 root = self._root(coefficient / normal.n_clauses, cube)
@@ -100,51 +97,6 @@ class _Builder:
             dense.append(replace(normal, terms=tuple(left)))
         return RowPlan(tuple(self.values), tuple(self.live), tuple(roots), tuple(constants),
                        replace(self.form, rules=tuple(dense)))
-
-    # cubes to cubes without complements of sparse literals
-
-    def _is_sparse(self, cube: Cube) -> bool:
-        return any(f.predicate in self.supports if isinstance(f, Literal) else isinstance(f, Product)
-                   and any(self._is_sparse(inner) for _, inner in f.terms) for f in cube.factors)
-
-    def _cases(self, terms: Iterable[Signed]) -> tuple[Signed, ...]:
-        found: list[Signed] = []
-        todo = [part for c, cube in terms for part in self._expand(c, cube, within=False)]
-        while todo:
-            coefficient, cube = todo.pop(0)
-            if any(self.sizes[t] < n for t, n in cube.needs):
-                continue
-            product = next((f for f in cube.factors if isinstance(f, Product) and self._is_sparse(cube)
-                            and len(set(names_in(f))) > 1), None)
-            apart = next((f for f in cube.factors if isinstance(f, Differ) and not hosts(cube, f)), None)
-            if not self._is_sparse(cube):
-                found.append((coefficient, cube))
-            elif apart is not None:
-                todo[:0] = [(coefficient * c, part) for c, part in split_difference(cube, apart, self.theory.sizes)]
-            elif product is not None and not isinstance(product, _Minus):
-                rest = tuple(f for f in cube.factors if f is not product)
-                # 1 + (product - 1): the second term is zero where the product has no rows
-                minus = _Minus(product.over, product.terms)
-                todo[:0] = [(coefficient, replace(cube, factors=rest)),
-                            (coefficient, replace(cube, factors=(*rest, minus)))]
-            else:
-                found.append((coefficient, cube))
-        return collect(found)
-
-    def _expand(self, coefficient: int, cube: Cube, within: bool) -> list[Signed]:
-        """The complement of a sparse literal is 1 minus the literal; below a quantifier, that of every literal."""
-        chosen = [f for f in cube.factors if isinstance(f, Literal) and f.negated
-                  and (within or f.predicate in self.supports)]
-        if len(chosen) > MAX_COMPLEMENTS:
-            raise CostError(f"this rule has {len(chosen)} negated sparse literals (limit {MAX_COMPLEMENTS})",
-                            self._span(), f"split its head, or make one of {', '.join({f.predicate for f in chosen})} "
-                            "dense")
-        rest = tuple(f for f in cube.factors if f not in chosen)
-        found = []
-        for picked in itertools.product((False, True), repeat=len(chosen)):
-            own = tuple(replace(f, negated=False) for f, take in zip(chosen, picked, strict=True) if take)
-            found.append((coefficient * (-1) ** len(own), replace(cube, factors=(*rest, *own))))
-        return found
 
     def _span(self) -> Span | None:
         return self.form.rules[self.number].rule.span
@@ -177,21 +129,58 @@ class _Builder:
 
     def _factors(self, cube: Cube, windows: Mapping[str, tuple[int, int]]) -> list[Factor] | None:
         """The factors of a cube; None if one of them is zero everywhere."""
-        conditions = [f for f in cube.factors if isinstance(f, (Same, Differ))]
+        conditions = [f for f in cube.factors if isinstance(f, (Same, Differ)) and any(names_in(f))]
+        for f in cube.factors:
+            # of two constants
+            if isinstance(f, (Same, Differ)) and f not in conditions and (f.left == f.right) != isinstance(f, Same):
+                return None
         found: list[Factor] = []
         placed: set[Same | Differ] = set()
         literals = [f for f in cube.factors if isinstance(f, Literal)]
+        # marginals, and observed tensors, are zero where an entity does not exist
+        is_zero = {t for f in literals for t in f.args if not f.negated and f.predicate not in self.present
+                   and not (f.predicate in self.supports and f.predicate in self.observed)}
         for f in sorted(literals, key=lambda f: f.predicate not in self.supports):
+            if f.predicate in self.present:
+                (term,) = f.args
+                if term not in is_zero:
+                    name = self.present[f.predicate]
+                    value = self._value(Present(name), Present(name), live=False)
+                    key = f.predicate, str(replace(term, name=""))
+                    found.append(self._dense(f.args, (self.sizes[name],), Operand(value), key, ()))
+                continue
             names = {t.name for t in f.args if isinstance(t, Var)}
-            own = [c for c in conditions if set(names_in(c)) <= names]
+            own = [c for c in conditions if set(names_in(c)) <= names
+                   and (isinstance(c, Differ) or f.predicate in self.supports)]
             found.append(self._literal(f, own, windows))
             placed |= set(own)
-        left = [c for c in conditions if c not in placed]
-        if left:
-            raise CostError(f"the condition {left[0]} of this rule has no literal with both variables", self._span(),
-                            "split the rule, or make its predicates dense")
+        # a condition that no literal has is a list of its own
+        found += [self._same(c, windows) for c in conditions if c not in placed]
         found += [self._product(f, windows) for f in cube.factors if isinstance(f, Product)]
         return None if any(f.pattern is not None and not f.pattern.n for f in found) else found
+
+    def _same(self, condition: Same | Differ, windows: Mapping[str, tuple[int, int]]) -> Factor:
+        """The bindings that make two terms equal."""
+        terms = [condition.left, condition.right]
+        variables = [t for t in terms if isinstance(t, Var)]
+        assert isinstance(condition, Same)
+        # of the first variable; a constant decides it
+        first = variables[0]
+        low, high = windows[first.name]
+        columns = [np.arange(low, high, dtype=np.int32)]
+        if len(variables) == 2:
+            columns.append(columns[0] + np.int32(first.offset - variables[1].offset))
+            low, high = windows[variables[1].name]
+            keep = (columns[1] >= low) & (columns[1] < high)
+        else:
+            (index,) = (t.index for t in terms if not isinstance(t, Var))
+            keep = columns[0] + first.offset == index
+        names = tuple(t.name for t in variables)
+        spans = tuple(windows[n] for n in names)
+        key: Hashable = ("same", tuple(str(replace(t, name="") if isinstance(t, Var) else t) for t in terms), spans)
+        if key not in self._patterns:
+            self._patterns[key] = Pattern(names, tuple(c[keep] for c in columns), tuple(high for _, high in spans))
+        return Factor(names, key, self._patterns[key].renamed(names))
 
     def _literal(self, literal: Literal, conditions: Sequence[Same | Differ],
                  windows: Mapping[str, tuple[int, int]]) -> Factor:
@@ -356,18 +345,20 @@ class _Builder:
     # quantifiers
 
     def _product(self, product: Product, windows: Mapping[str, tuple[int, int]]) -> Factor:
-        """A quantifier: a product over rows, 1 for every value of its variable that has no row."""
+        """A quantifier: a product over rows, 1 for every value of its variable that has no row.
+
+        Or 0 for such a value: then the product counts only where every value has a row.
+        """
         over = product.over
         inner = {**windows, over.name: (-over.low, self.sizes[over.type] - over.high)}
-        terms = collect((c, part) for c, cube in product.terms for c, part in self._expand(c, cube, within=True))
-        constant = sum(c * math.prod(self.sizes[v.type] + v.low - v.high for v in cube.variables)
-                       for c, cube in terms if not cube.factors)
+        terms = self.cases.of_quantifier(product, self._span())
+        elsewhere = self.cases.elsewhere(terms)
         outer = tuple(dict.fromkeys(names_in(product)))
         names = (*outer, over.name)
         too_wide = CostError(
             f"EXIST {over.name} ranges over all {self.sizes[over.type]:,} constants of {over.type} in this rule",
             self._span(), "give the quantified part a predicate that has facts")
-        if constant != 1:
+        if elsewhere not in (0, 1) or (elsewhere == 0 and over.type in self.present.values()):
             raise too_wide
         found: list[tuple[Form, list[np.ndarray], float]] = []
         sizes: dict[str, int] = {}
@@ -401,20 +392,25 @@ class _Builder:
             is_live = any(self.live[o.value] for o in form.operands)
             parts_made.append((self._value(made, (key, len(parts_made)), is_live), coefficient))
             live |= is_live
-        minus_one = isinstance(product, _Minus)
-        if len(outer) > 1:
+        minus_one = isinstance(product, Minus)
+        if elsewhere == 0:
+            all_groups, output = project(pattern.columns[:-1], outer, shown[:-1]) if outer else (
+                Pattern((), (np.zeros(1, dtype=np.int32),), (1,)), np.zeros(pattern.n, dtype=np.int32))
+            low, high = inner[over.name]
+            whole = np.flatnonzero(np.bincount(output, minlength=all_groups.n) == high - low).astype(np.int32)
+            groups = Pattern(outer, tuple(c[whole] for c in all_groups.columns), all_groups.sizes, whole)
+            n_places = all_groups.n
+        elif len(outer) > 1:
             groups, output = project(pattern.columns[:-1], outer, shown[:-1])
             n_places = groups.n
         else:
-            groups, output = None, pattern.columns[0] if outer else np.zeros(pattern.n, dtype=np.int32)
+            groups = None
+            output = pattern.columns[0] if outer else np.zeros(pattern.n, dtype=np.int32)
             n_places = self._size_of(outer[0], windows, sizes) if outer else 1
-        value = self._value(Grouped(tuple(parts_made), output, n_places, minus_one), key, live)
+        value = self._value(Grouped(tuple(parts_made), output, n_places, minus_one, float(elsewhere)), key,
+                            live)
         shape = (n_places,) * (groups is None and bool(outer))
         return Factor(outer, key, groups, tuple(map(Var, outer)), shape, Operand(value))
 
     def _size_of(self, name: str, windows: Mapping[str, tuple[int, int]], sizes: Mapping[str, int]) -> int:
         return max(sizes.get(name, 0), windows[name][1])
-
-
-class _Minus(Product):
-    """A quantifier minus 1: zero where it has no rows."""

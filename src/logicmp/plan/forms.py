@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -28,12 +29,25 @@ class ReadAll:
     predicate: str
     labels: frozenset[int] | None = None
 
+    def __str__(self) -> str:
+        return self.predicate if self.labels is None else f"{self.predicate}, labels {sorted(self.labels)}"
+
 
 @dataclass(frozen=True)
 class WeightsOf:
     """The weights of a rule with one weight per constant, flat."""
 
     rule: int
+
+    def __str__(self) -> str:
+        return f"weights of rule {self.rule + 1}"
+
+
+@dataclass(frozen=True)
+class Present:
+    """1 for each entity of a masked type that exists, 0 for padding."""
+
+    type: str
 
 
 @dataclass(frozen=True)
@@ -69,7 +83,7 @@ class Made:
 
 @dataclass(frozen=True, eq=False)
 class Grouped:
-    """For each place, the product of 1 + (sum of values) over its rows; 1 where a place has no rows."""
+    """For each place, the product of base + (sum of values) over its rows; 1 where a place has no rows."""
 
     # values over the same rows, with their coefficients
     parts: tuple[tuple[int, float], ...]
@@ -78,9 +92,11 @@ class Grouped:
     n_places: int
     # subtract 1, so that places without rows are 0
     minus_one: bool
+    # 1 for a quantifier that is 1 where it has no rows; 0 for one that is 0 there: only places with all rows are read
+    base: float = 1.0
 
 
-Value = ReadAll | WeightsOf | Made | Grouped
+Value = ReadAll | WeightsOf | Present | Made | Grouped
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +132,18 @@ class RowPlan:
         forms = {f.key: f.n_rows for f in (*(v.form for v in self.values if isinstance(v, Made)),
                                             *(root.form for root in self.roots))}
         return sum(forms.values())
+
+    @property
+    def n_bytes(self) -> int:
+        """The bytes of the columns of all lists, each counted once."""
+        forms = [*(v.form for v in self.values if isinstance(v, Made)), *(root.form for root in self.roots)]
+        columns = [*(v.output for v in self.values if isinstance(v, (Made, Grouped))),
+                   *(column for form in forms for column in form.columns)]
+        return sum({id(column): column.nbytes for column in columns}.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """The lists of rows for JSON: what each one sums, by rule or as a value."""
+        return {"rows": self.n_rows, "bytes": self.n_bytes, "lists": str(self).splitlines()[:-1]}
 
     def __str__(self) -> str:
         lines = []

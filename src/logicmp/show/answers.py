@@ -14,6 +14,8 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..ground.worlds import describe_supports
+
 if TYPE_CHECKING:
     from ..facts.columns import Evidence
     from ..inference.answers import Marginals
@@ -49,6 +51,8 @@ def to_json(found: Marginals, checked: dict[str, Any] | None = None) -> str:
     """One object: how the answers were computed, the error of mean field if it was measured, and the answers."""
     about = {"method": found.method, "status": found.status, "semantics": found.semantics,
              "closed_world": {name: why for name, why in found.world.closed.items() if why},
+             "supports": {report.predicate: report.to_dict() for report in describe_supports(found.world)},
+             "rows": found.solution.n_rows,
              "notes": found.notes, "log_partition": found.log_partition, "elbo": _finite(found.solution.elbo)}
     rows = [{"atom": text, "probability": p, "log_odds": _finite(odds), "decided": math.isinf(odds)}
             for (text, p), odds in zip(_rows(found), found.log_odds.tolist(), strict=True)]
@@ -76,6 +80,11 @@ def describe(found: Marginals, theory: Theory, facts: Evidence) -> Iterator[str]
     if n_unweighted:
         yield f"{plural(n_unweighted, 'rule')} without a weight: using 1 (logicmp learn learns weights)"
     yield found.world.describe()
+    if found.world.supports:
+        dense = (report for report in describe_supports(found.world) if report.kind == "dense")
+        yield f"dense:        {', '.join(f'{report.predicate} ({report.atoms:,} atoms)' for report in dense) or 'none'}"
+        if found.solution.n_rows is not None:
+            yield f"rows of the rules over sparse predicates: {found.solution.n_rows:,}"
     yield f"semantics: {found.semantics}; method: {found.method}"
     yield from found.notes
     if found.log_partition is not None:

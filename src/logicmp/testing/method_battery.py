@@ -106,6 +106,18 @@ class MethodBattery:
         assert got["S(A)"] > 0.99
         assert got["T(A)"] > 0.99
 
+    def test_candidates_are_the_atoms_that_can_be_true(self) -> None:
+        allowed = "Friends(Anna, Carl)\nFriends(Bob, Anna)\nFriends(Carl, Bob)"
+        query = ["Smokes", "Friends", "Friends(x, y) ^ Smokes(y)"]
+        got = self.infer(SMOKERS, FACTS, query, candidates=allowed)
+        people = ("Anna", "Bob", "Carl")
+        false = [f"!Friends({a}, {b})" for a in people for b in people if f"Friends({a}, {b})" not in allowed + FACTS]
+        want = self.infer(SMOKERS, "\n".join([FACTS, *false]), query)
+        assert list(got.world.supports) == ["Friends"]
+        # other atoms are false, and not answered
+        assert {atom for atom in want if atom not in got} == {text[1:].replace(", ", ",") for text in false}
+        assert dict(got) == pytest.approx({atom: want[atom] for atom in got}, abs=max(1e-6, 2 * self.tolerance))
+
     def test_the_same_seed_gives_the_same_answer(self) -> None:
         one, two = (self.infer(SMOKERS, FACTS, "Smokes, Cancer", seed=3) for _ in range(2))
         assert one.log_odds.tolist() == two.log_odds.tolist()

@@ -84,11 +84,11 @@ def test_published_cases_without_a_loop_are_met_to_a_millionth(data: Path, case:
     assert float(got.notes[-1].removeprefix("Bethe log Z = ")) == pytest.approx(expected["log_partition"], rel=1e-5)
 
 
-def test_a_chain_needs_as_many_rounds_as_it_is_long_and_one_to_see_it() -> None:
+def test_a_chain_needs_as_many_rounds_as_it_is_long() -> None:
     theory = "step = {1, ..., 30}\nS(step)\n2 S(1)\n1.5 S(x) <=> S(x+1)"
     got, want = (infer(theory, query="S", method=m, **o) for m, o in (("bp", {"damping": 0.0}), ("exact", {})))
     np.testing.assert_allclose(got.probabilities, want.probabilities, atol=1e-9)
-    assert got.notes[0] == "bp converged after 31 rounds, the last change was 0"
+    assert got.notes[0] == "bp converged after 30 rounds, the last change was 0"
 
 
 def test_a_long_clause_needs_no_table() -> None:
@@ -168,7 +168,7 @@ def test_a_run_stops_at_its_time_with_what_it_has(method: str) -> None:
     evidence = parse_facts(FACTS, theory)
     got = infer(theory, evidence, "Smokes, Cancer", method=method, limits=Limits(3, now=count().__next__))
     assert got.status == "time"
-    assert got.notes[-2].startswith(f"{method} was stopped after 3 s and 1 rounds of messages, the last change was 1")
+    assert got.notes[-2].startswith(f"{method} was stopped after 3 s and 1 rounds of messages, the last change was 0")
     assert got["Smokes(Carl)"] != 0.5
 
 

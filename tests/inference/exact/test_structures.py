@@ -53,3 +53,14 @@ def test_a_shortened_network_has_the_same_partition_function() -> None:
     assert max(np.diff(short.begins)) <= 3
     one, two = (np.logaddexp.reduce([score(n, values) for values in worlds(n)]) for n in (network, short))
     assert one == pytest.approx(two)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_least_number_of_cells_is_a_bound(seed: int) -> None:
+    network = shorten(random_network(seed, max_constants=4))
+    for structure in find_structures(network, 2**60)[0]:
+        least = find_structures(network, 0)[0]
+        assert structure.order is not None
+        same = next(s for s in least if (s.variables[0] == structure.variables[0]).all())
+        assert same.order is None
+        assert 0 < same.cells <= structure.cells

@@ -29,13 +29,6 @@ SOLVERS = ["ilp", "maxsat", "walksat"]
 class MapBattery(MethodBattery):
     method, tolerance, is_world, status = "map", 0.0, True, Status.OPTIMAL
 
-    def test_a_run_without_time_is_rejected(self) -> None:
-        # the search makes some flips before it looks at the clock; the other solvers may prove their answer in less
-        # time than they can be stopped in
-        got = infer(SMOKERS, FACTS, "Smokes", method="map", solver="walksat", max_seconds=0)
-        assert got.status is Status.TIME
-        assert "stopped after 0 s" in got.notes[0]
-
 
 class TestAuto(MapBattery):
     """The solver that is taken by default."""

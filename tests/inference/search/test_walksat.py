@@ -25,3 +25,16 @@ def test_the_same_random_numbers_give_the_same_walk() -> None:
     one, two = (max_walksat(arrays, np.random.default_rng(3), 5000, 2, 0.3, Limits(), silent) for _ in range(2))
     assert one.values.tolist() == two.values.tolist()
     assert one.flips == two.flips
+
+
+def test_components_keep_their_best_worlds() -> None:
+    # 300 triangles, each with two worlds that are hard to leave: together they are right only if each is judged alone
+    n = 300
+    names = ", ".join(f"T{k}" for k in range(n))
+    rules = (f"t = {{{names}}}\nA(t)\nB(t)\nC(t)\n4 A(x) <=> B(x)\n4 B(x) <=> C(x)\n4 A(x) <=> C(x)\n"
+             "1 A(x) ^ B(x) ^ C(x)")
+    facts = "\n".join(f"{'0.3' if k % 2 else '0.01'} A(T{k})" for k in range(n))
+    arrays = build_arrays(network_of(rules, facts, ("A",)), unary_features=True)
+    walk = max_walksat(arrays, np.random.default_rng(0), 20_000, 3, 0.3, Limits(), silent)
+    a = walk.values[:n]
+    assert a.tolist() == [k % 2 for k in range(n)]

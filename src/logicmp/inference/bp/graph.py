@@ -7,11 +7,13 @@ Room: inference/bp.
     part <=> EXIST y Friends(A,y)   a product with a head: !part is true iff !Friends(A,B) !Friends(A,C) ... is
 
 Features over the same variables are one factor, because two of them would already be a loop. A feature over some of
-the variables of exactly one small table becomes part of that table.
+the variables of exactly one small table becomes part of that table. A feature of one literal is part of the
+log-potentials of its variable. A factor over two binary variables is always a table.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -26,6 +28,8 @@ from ...ground.quantifiers import deciding_literals
 IMPOSSIBLE = -1e6
 # cells of one table
 MAX_TABLE = 64
+# features whose cells are listed at once
+PIECE = 2**20
 
 
 @dataclass(frozen=True)
@@ -100,20 +104,30 @@ def build_graph(network: Network, possible: np.ndarray,
         possible: for each value of each variable whether it is possible, see `propagate`.
         hard: the log-weight of a hard feature.
     """
-    is_hard = network.param == HARD
-    gain = np.where(is_hard, hard, log_weights(network))
+    gain = log_weights(network)
+    gain[network.param == HARD] = hard
     heads = deciding_literals(network)
-    # the deciding feature of a quantified part as a product with a head implies the other features that define it
-    is_tie = np.isin(network.defines, network.var[heads])
-    merged = _Scopes(network, np.flatnonzero((gain != 0) & ~is_tie), queried_features(network))
+    is_own, is_unary = gain != 0, np.diff(network.begins) == 1
+    if len(heads):
+        # the deciding feature of a quantified part as a product with a head implies the other features that define it
+        is_own &= ~np.isin(network.defines, network.var[heads])
+    merged = _Scopes(network, np.flatnonzero(is_own & ~is_unary), queried_features(network))
     tables, readings = [], []
     for shape, rows, own, own_row, queried, queried_row in merged.tables():
-        holds = _holds(network, own, rows[own_row], shape)
-        values = np.zeros((len(rows), holds.shape[1]))
-        np.add.at(values, own_row, gain[own][:, None] * holds)
-        tables.append(Tables(values.clip(IMPOSSIBLE, None).reshape(-1, *shape), rows, np.ones(len(rows))))
+        values = np.zeros(len(rows) * math.prod(shape))
+        for first in range(0, len(own), PIECE):
+            features, row = own[first : first + PIECE], own_row[first : first + PIECE]
+            at, cell = np.nonzero(_holds(network, features, rows[row], shape))
+            np.add.at(values, row[at] * math.prod(shape) + cell, gain[features[at]])
+        values.clip(IMPOSSIBLE, None, out=values)
+        tables.append(Tables(values.reshape(-1, *shape), rows, np.ones(len(rows))))
         readings.append(Reading(queried, queried_row, _holds(network, queried, rows[queried_row], shape)))
-    potentials = np.where(possible, network.potentials, IMPOSSIBLE)
+    potentials = np.where(possible, network.potentials, 0.0)
+    unary = np.flatnonzero(is_own & is_unary)
+    literal = network.begins[unary]
+    owner, value = network.sets.values_of(network.set[literal])
+    potentials += np.bincount(network.starts[network.var[literal]][owner] + value, gain[unary][owner], len(potentials))
+    potentials = np.where(possible, potentials.clip(IMPOSSIBLE, None), IMPOSSIBLE)
     graph = Graph(network.cards, potentials, np.ones(len(network.cards)), network.sets,
                   _products(network, gain, merged.single, heads), tuple(tables))
     return graph, tuple(readings)
@@ -174,7 +188,9 @@ class _Scopes:
             features = own[self.counts[own] == size]
             columns = network.var[network.begins[features][:, None] + np.arange(size)]
             number = number_rows(*columns.T)
-            _, example = np.unique(number, return_index=True)
+            # one feature of each scope
+            example = np.zeros(int(number.max()) + 1, dtype=np.int64)
+            example[number] = np.arange(len(number))
             self.rows[size], self.first[size] = columns[example], n
             scope[features] = n + number
             n += len(example)
@@ -183,13 +199,16 @@ class _Scopes:
         self.queried, self.queried_scope = self._readable()
         n_features = np.bincount(self.scope, minlength=n)
         is_read = np.bincount(self.queried_scope, minlength=n) > 0
-        self.is_table = (n_features > 1) & self._is_small() | (n_features > 0) & is_read
+        self.is_table = (n_features > 1) & self._is_small() | (n_features > 0) & (is_read | (self._n_cells() == 4))
         # features that are factors of their own
         self.single = own[~self.is_table[self.scope]]
 
-    def _is_small(self) -> np.ndarray:
+    def _n_cells(self) -> np.ndarray:
         cells = [self.network.cards[rows].astype(np.float64).prod(1) for rows in self.rows.values()]
-        return np.concatenate([np.zeros(0), *cells]) <= MAX_TABLE
+        return np.concatenate([np.zeros(0), *cells])
+
+    def _is_small(self) -> np.ndarray:
+        return self._n_cells() <= MAX_TABLE
 
     def _widest(self) -> np.ndarray:
         """For each scope the one to merge it with: the only widest scope that contains it, or itself."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...ground.join import number_rows
+from .batches import largest_change, make_batch
 from .graph import IMPOSSIBLE, Graph
 
 
@@ -85,10 +86,7 @@ class Messages:
         self.count = self.size / graph.size[var] if len(var) else np.zeros(0)
         self._locate(var, sets)
         self.sent = np.zeros(len(var))
-        self.at = [[self.starts[table.var[:, axis], None] + np.arange(card)
-                    for axis, card in enumerate(table.values.shape[1:])] for table in graph.tables]
-        self.table_count = [(table.size[:, None] / graph.size[table.var]) for table in graph.tables]
-        self.table_sent = [[np.zeros(at.shape) for at in places] for places in self.at]
+        self.batches = [make_batch(table, self.starts, graph.size) for table in graph.tables]
 
     def _locate(self, var: np.ndarray, sets: np.ndarray) -> None:
         """Find the place of each literal: a single value, all values but one, or a set of values with its own list.
@@ -130,9 +128,8 @@ class Messages:
         n = int(self.starts[-1])
         found = np.bincount(self.place, self.sign * self.sent * self.count, n + self.n_lists)
         belief = self.graph.potentials + found[:n] + np.bincount(self.inside, found[n:][self.inside_owner], n)
-        for places, counts, sent in zip(self.at, self.table_count, self.table_sent, strict=True):
-            for axis, at in enumerate(places):
-                belief += np.bincount(at.reshape(-1), (counts[:, axis, None] * sent[axis]).reshape(-1), n)
+        for batch in self.batches:
+            batch.add_to(belief)
         return belief
 
     def _literal_odds(self, belief: np.ndarray) -> np.ndarray:
@@ -143,26 +140,15 @@ class Messages:
             odds = np.concatenate([odds, sums[::2] - sums[1::2]])
         return np.asarray((self.sign * odds[self.place] - self.sent).clip(IMPOSSIBLE, -IMPOSSIBLE))
 
-    def _to_table(self, belief: np.ndarray, k: int) -> list[np.ndarray]:
-        found = [belief[at] - sent for at, sent in zip(self.at[k], self.table_sent[k], strict=True)]
-        return [(x - x.max(1, keepdims=True)).clip(IMPOSSIBLE, None) for x in found]
-
     def update(self, damping: float) -> float:
         """Update all messages; returns the largest change before damping."""
         belief = self.beliefs()
         changes = [0.0]
         if len(self.sent):
             new = self._from_products(self._literal_odds(belief))
-            changes.append(_change(new, self.sent))
+            changes.append(largest_change(new, self.sent))
             self.sent = (1 - damping) * new + damping * self.sent
-        for k in range(len(self.at)):
-            incoming = self._to_table(belief, k)
-            total = _joint(self.graph.tables[k].values, incoming)
-            for axis, given in enumerate(incoming):
-                new = _sum_all_but(total, axis) - given
-                new = (new - new.max(1, keepdims=True)).clip(IMPOSSIBLE, None)
-                changes.append(_change(new, self.table_sent[k][axis]))
-                self.table_sent[k][axis] = (1 - damping) * new + damping * self.table_sent[k][axis]
+        changes += [batch.update(belief, damping) for batch in self.batches]
         return max(changes)
 
     def _from_products(self, odds: np.ndarray) -> np.ndarray:
@@ -196,37 +182,10 @@ class Messages:
             signed = self.sign * odds
             total -= float((np.logaddexp(log_sigmoid(signed) + self.sign * self.sent, log_sigmoid(-signed))
                             * self.size).sum())
-        for k, table in enumerate(self.graph.tables):
-            incoming = self._to_table(belief, k)
-            joint = _joint(table.values, incoming).reshape(len(table.var), -1)
-            shared = sum(np.logaddexp.reduce(x + sent, axis=1)
-                         for x, sent in zip(incoming, self.table_sent[k], strict=True))
-            total += float(((np.logaddexp.reduce(joint, axis=1) - shared) * table.size).sum())
+        total += sum(batch.log_partition(belief) for batch in self.batches)
         return total
 
     def table_beliefs(self, k: int) -> np.ndarray:
         """The probability of each cell of the tables of batch k, [tables, cells]."""
-        table = self.graph.tables[k]
-        joint = _joint(table.values, self._to_table(self.beliefs(), k)).reshape(len(table.var), -1)
+        joint = self.batches[k].joint(self.beliefs())
         return np.asarray(np.exp(joint - np.logaddexp.reduce(joint, axis=1, keepdims=True)))
-
-
-def _change(new: np.ndarray, old: np.ndarray) -> float:
-    """The largest change of a log-message; relative if the message is large, because floats have no more digits."""
-    return float((np.abs(new - old) / np.maximum(1.0, np.abs(new))).max(initial=0.0))
-
-
-def _joint(values: np.ndarray, incoming: list[np.ndarray]) -> np.ndarray:
-    """A batch of tables plus the messages of the variables, [tables, values...]."""
-    for axis, given in enumerate(incoming):
-        shape = [len(given)] + [1] * len(incoming)
-        shape[axis + 1] = given.shape[1]
-        values = values + given.reshape(shape)
-    return values
-
-
-def _sum_all_but(table: np.ndarray, axis: int) -> np.ndarray:
-    """The log sum exp over all axes but the first and `axis` + 1."""
-    moved = np.moveaxis(table, axis + 1, 1).reshape(len(table), table.shape[axis + 1], -1)
-    top = moved.max(2)
-    return np.asarray(top + np.log(np.exp(moved - top[..., None]).sum(2)))

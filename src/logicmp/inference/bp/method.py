@@ -43,8 +43,13 @@ class BeliefPropagation(Method):
     damping: float = 0.3
     tolerance: float = 1e-8
 
-    def solve(self, problem: Problem) -> Solution:
-        network = problem.network()
+    def solve(self, problem: Problem, network: Network | None = None) -> Solution:
+        """The log-odds of every unobserved atom and every queried formula.
+
+        Args:
+            network: the ground network with all queried formulas, if it exists already.
+        """
+        network = network or problem.network()
         possible = propagate(network)
         graph, readings = build_graph(network, possible)
         graph, group, readings, notes = self._compress(graph, readings)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...facts.supports import distinct
 from ...ground.join import ragged_ranges
 from ...ground.network import HARD, Network, label_components
 
@@ -26,7 +27,8 @@ class Structure:
     """Components that are equal but for their numbers."""
 
     cards: tuple[int, ...]
-    # each feature as its variables, numbered from 0 within a component, and the sets of values
+    # each feature as its variables, numbered from 0 within a component, and the sets of values; none if it is proven
+    # to be too wide without them
     features: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
     is_hard: tuple[bool, ...]
     # [components, variables] and [components, features]: the numbers they have in the network
@@ -60,6 +62,7 @@ def find_structures(network: Network, max_cells: int) -> tuple[list[Structure], 
     ends = np.concatenate([[0], np.cumsum(lengths[features])])
     local, chosen, hard = place[network.var[literals]], network.set[literals], network.param[features] == HARD
     cards = network.cards[order]
+    least = _least_cells(network, component, sizes, max_cells)
     for c, (first, size) in enumerate(zip(starts.tolist(), sizes.tolist(), strict=True)):
         f, g = bounds[c], bounds[c + 1]
         span = slice(ends[f], ends[g])
@@ -71,6 +74,10 @@ def find_structures(network: Network, max_cells: int) -> tuple[list[Structure], 
         c = members[0]
         f, g = int(bounds[c]), int(bounds[c + 1])
         shape = tuple(cards[starts[c] : starts[c] + sizes[c]].tolist())
+        if least[c] > max_cells:
+            found.append(Structure(shape, (), (), order[starts[members][:, None] + np.arange(sizes[c])],
+                                   features[bounds[members][:, None] + np.arange(g - f)], None, int(least[c])))
+            continue
         scopes = tuple((tuple(local[ends[k] : ends[k + 1]].tolist()), tuple(chosen[ends[k] : ends[k + 1]].tolist()))
                        for k in range(f, g))
         elimination, cells = elimination_order(shape, [scope for scope, _ in scopes], max_cells)
@@ -79,6 +86,28 @@ def find_structures(network: Network, max_cells: int) -> tuple[list[Structure], 
             order[starts[members][:, None] + np.arange(sizes[c])],
             features[bounds[members][:, None] + np.arange(g - f)], elimination, cells))
     return found, alone
+
+
+def _least_cells(network: Network, component: np.ndarray, sizes: np.ndarray, max_cells: int) -> np.ndarray:
+    """A lower bound of the table cells of each component where that is above a limit, whatever the elimination order.
+
+    Every pair of variables of a feature is in the table of the one that is summed out first. With p pairs and n
+    variables, the tables have p / n variables besides their own on average, and at least n 2^(p/n + 1) cells.
+    """
+    is_pair = np.ones(max(len(network.var) - 1, 0), dtype=bool)
+    is_pair[network.begins[1:-1] - 1] = False
+    at = np.flatnonzero(is_pair)
+    one, other = network.var[at].astype(np.int64), network.var[at + 1].astype(np.int64)
+
+    def bound(variables: np.ndarray) -> np.ndarray:
+        n_pairs = np.bincount(component[variables], minlength=len(sizes))
+        return np.asarray(sizes * np.exp2(np.minimum(n_pairs / sizes + 1, 60)))
+
+    # counting a pair twice gives more, so most networks need no sorting
+    most = bound(one)
+    if not (most > max_cells).any():
+        return most
+    return bound(distinct((np.minimum(one, other) << 32) | np.maximum(one, other)) >> 32)
 
 
 def elimination_order(cards: Sequence[int], scopes: Sequence[Sequence[int]], max_cells: int

@@ -18,6 +18,7 @@ import numpy as np
 
 from ...ground.features import log_weights, soft_evidence
 from ...ground.network import HARD, Network
+from ...ground.patterns import sort_order
 from ...ground.propagate import propagate
 from ...ground.quantifiers import deciding_literals, part_order
 from .slices import build_slices
@@ -114,7 +115,8 @@ def build_arrays(network: Network, weights: np.ndarray | None = None, unary_feat
     """
     domain = propagate(network)
     is_hard = network.param == HARD
-    log_weight = np.where(is_hard, 0.0, log_weights(network, weights))
+    log_weight = log_weights(network, weights)
+    log_weight[is_hard] = 0.0
     begins, var, chosen = network.begins, network.var, network.set
     if unary_features:
         more_var, more_set, more_weight = soft_evidence(network)
@@ -129,15 +131,14 @@ def build_arrays(network: Network, weights: np.ndarray | None = None, unary_feat
         var, chosen = np.concatenate([var, slices.var]), np.concatenate([chosen, slices.set])
         log_weight = np.concatenate([np.where(slices.is_replaced, 0.0, log_weight), np.zeros(len(slices.value))])
     is_hard = np.concatenate([is_hard, np.zeros(len(log_weight) - len(is_hard), dtype=bool)])
-    owner = np.repeat(np.arange(len(begins) - 1), np.diff(begins))
-    order = np.argsort(var, kind="stable")
-    first = np.concatenate([[0], np.cumsum(np.bincount(var, minlength=len(network.cards)))])
     # unsigned: numba then does not check for negative indices
-    small = np.uint32
+    var, chosen = (column.astype(np.int32, copy=False).view(np.uint32) for column in (var, chosen))
+    owner = np.repeat(np.arange(len(begins) - 1, dtype=np.uint32), np.diff(begins))
+    order = sort_order(var)
+    first = np.concatenate([[0], np.cumsum(np.bincount(var, minlength=len(network.cards)))])
     ground = Ground(
-        network.starts, domain, begins.astype(np.int64), var.astype(small), chosen.astype(small), log_weight, is_hard,
-        first.astype(np.int64), owner[order].astype(small), chosen[order].astype(small), network.sets.table(),
-        network.n_own, *_deciders(network), *_followers(network))
+        network.starts, domain, begins, var, chosen, log_weight, is_hard, first, owner[order], chosen[order],
+        network.sets.table(), network.n_own, *_deciders(network), *_followers(network))
     return GroundArrays(network, ground, cells)
 
 

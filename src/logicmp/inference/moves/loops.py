@@ -262,6 +262,25 @@ def walk(g: Ground, s: State, best: np.ndarray, best_score: float, max_flips: in
 
 
 @compiled
+def descend(g: Ground, s: State) -> int:
+    """Give each variable in turn the value of lowest score; returns how many moved."""
+    n_moved = 0
+    for v in range(g.n_own):
+        if g.first[v] == g.first[v + 1]:
+            continue
+        best, new = -1e-9, -1
+        for x in range(g.starts[v + 1] - g.starts[v]):
+            if x != s.values[v] and g.domain[g.starts[v] + x]:
+                cost = change(g, s, v, x)
+                if cost < best:
+                    best, new = cost, x
+        if new >= 0:
+            move(g, s, v, new)
+            n_moved += 1
+    return n_moved
+
+
+@compiled
 def literal_truth(g: Ground, domain: np.ndarray, v: int, chosen: int) -> int:
     """1 if a literal is true for all values in the domain, -1 if for none, 0 otherwise."""
     some, some_not = False, False

@@ -45,7 +45,9 @@ class Gibbs(Sampler):
         blocks = build_blocks(arrays, self.block_weight, self.max_states)
         states, rngs = [], [np.random.default_rng([problem.seed, chain]) for chain in range(self.chains)]
         for chain, rng in enumerate(rngs):
-            states.append(arrays.new_state(arrays.ground.log_weight, arrays.ground.is_hard))
+            state = arrays.new_state(arrays.ground.log_weight, arrays.ground.is_hard)
+            # no step writes weights, so that all chains share them
+            states.append(state._replace(weight=arrays.ground.log_weight))
             satisfy_hard_rules(arrays, states[-1], rng, self.max_flips, problem.limits, chain)
 
         def advance(chain: int, n: int, tally: Tally) -> None:
