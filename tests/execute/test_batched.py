@@ -120,3 +120,15 @@ def test_large_tensors_are_not_gathered() -> None:
     layer = LogicMP(f"l = {{{', '.join(NAMES)}}}\nL(n, n, l)\n{rules}")
     assert isinstance(layer.executor({"n": 20, "l": 9}), BatchedExecutor)
     assert not isinstance(layer.executor({"n": 200, "l": 9}), BatchedExecutor)
+
+
+def test_one_plan_serves_inputs_of_other_sizes() -> None:
+    rules = "C(t, t)\nD(t)\n" + "\n".join(
+        f"{0.5 + k} C({NAMES[k]}, {NAMES[k + 1]}) => D({NAMES[k]})" for k in range(7))
+    layer = LogicMP(rules, schedule="paper", dtype=torch.float64)
+    for n in (16, 17, 16):
+        unary = {"C": torch.randn(2, n, n, dtype=torch.float64), "D": torch.randn(2, n, dtype=torch.float64)}
+        found, fresh = layer(unary), LogicMP(rules, schedule="paper", dtype=torch.float64)(unary)
+        assert all(torch.equal(found[name], fresh[name]) for name in fresh)
+    (executor,) = layer._plans.known.values()
+    assert isinstance(executor, BatchedExecutor)

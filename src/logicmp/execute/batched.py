@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -18,7 +19,7 @@ from ..plan.batch import Batch, Gathered
 from ..plan.steps import Plan
 from .dense import DenseExecutor
 from .recompute import Replay
-from .state import Call, Values, is_tracing
+from .state import Call, Kept, Values, is_tracing
 
 # the weights of the rules of a group, [items or 1, rules]
 _WEIGHTS = "weights of rules"
@@ -33,8 +34,8 @@ class BatchedExecutor(DenseExecutor):
         self.inner = DenseExecutor(inner, batch.form.theory)
         # types of constants
         self._types = {theory.predicate[g.source].types[k] for g in batch.gathered for k in g.axes}
-        # by device, the places in the flat constants of each gathered predicate
-        self._tables: dict[tuple[str, torch.device], Tensor] = {}
+        # the places in the flat constants of each gathered predicate; they depend on the sizes of a call
+        self._tables = {g.name: Kept() for g in batch.gathered}
 
     def _is_plain(self, call: Call) -> bool:
         """Whether the rules run one by one: constants that may be missing, or a graph for other sizes."""
@@ -77,15 +78,14 @@ class BatchedExecutor(DenseExecutor):
         return replace(call, weights=weights, sizes={**call.sizes, **self.batch.types})
 
     def _table(self, g: Gathered, call: Call) -> Tensor:
-        key = g.name, call.like.device
-        if key not in self._tables:
-            types = self.theory.predicate[g.source].types
-            flat = [0] * len(g.tables[0])
-            for axis, table in zip(g.axes, g.tables, strict=True):
-                flat = [place * call.sizes[types[axis]] + k for place, k in zip(flat, table, strict=True)]
-            with torch.inference_mode(False):
-                self._tables[key] = torch.tensor(flat, device=call.like.device)
-        return self._tables[key]
+        return self._tables[g.name].get((call.like.device, call.sizes), partial(self._places, g, call))
+
+    def _places(self, g: Gathered, call: Call) -> Tensor:
+        types = self.theory.predicate[g.source].types
+        flat = [0] * len(g.tables[0])
+        for axis, table in zip(g.axes, g.tables, strict=True):
+            flat = [place * call.sizes[types[axis]] + k for place, k in zip(flat, table, strict=True)]
+        return torch.tensor(flat, device=call.like.device)
 
     def _gather(self, g: Gathered, x: Tensor, call: Call) -> Tensor:
         """The atoms that a literal of each rule reads, [batch, arguments that are no constants, rules, labels]."""
