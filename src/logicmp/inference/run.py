@@ -130,7 +130,8 @@ def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | N
     if not queries:
         raise _nothing_to_answer(known, is_empty=query is not None)
     formulas = {str(rule.formula): rule for rule in (q.as_rule() for q in queries if not q.is_atom)}
-    problem = Problem(known, tuple(formulas.values()), semantics, int(seed), progress, limits)
+    problem = Problem(known, tuple(formulas.values()), semantics, int(seed), progress, limits,
+                      frozenset(name for q in queries for name in q.predicates))
     if problem.formulas:
         check_bindings(problem)
     solution = solver.solve(problem)
