@@ -44,7 +44,7 @@ class Sampler(Method):
     """
 
     samples: int = 100_000
-    error: float = 0.002
+    error: float = 0.0025
     effective: int | None = None
     burn_in: int | None = None
     chains: int = 4
@@ -85,6 +85,8 @@ CHUNK_SECONDS = 0.1
 # values with an estimated error; if more are queried, evenly spaced ones
 MAX_MONITORED = 100_000
 MAX_R_HAT = 1.05
+# burn-in is dropped if the squared error is this many times the smallest
+CLEARLY = 1.25
 # probabilities this near to 0 or 1 have no effective sample size
 RARE = 1e-4
 
@@ -140,13 +142,16 @@ class Chains:
     def __post_init__(self) -> None:
         self._done, self._chunk = [0] * self.n_chains, [1] * self.n_chains
 
-    def run(self, advance: Advance, prepared: Prepared, queried: np.ndarray) -> Draws:
+    def run(self, advance: Advance, prepared: Prepared, queried: np.ndarray,
+            disagree: Callable[[], bool] = lambda: False) -> Draws:
         """Make steps until the answers are accurate, or a limit is reached; every chain makes at least one.
 
         Twenty batches are filled; if they still differ too much, pairs are merged and ten more are filled.
 
         Args:
             queried: places of the values whose accuracy counts.
+            disagree: called if the chains do not agree; it may change how they step, then returns true, and all steps
+                so far are burn-in.
         """
         tallies = [new_tally(prepared) for _ in range(self.n_chains)]
         # compile here: the alarm of a time limit reaches this thread only
@@ -165,9 +170,13 @@ class Chains:
                 made = make(min(batches.size, left), least=left == self.samples)
                 batches.add(made)
                 left -= min(batches.size, left)
-                if batches.n in CHECKS and batches.is_accurate(self.error, self.effective):
-                    status = Status.CONVERGED
-                    break
+                if batches.n in CHECKS:
+                    r_hat = batches.diagnose(batches.cut())[0]
+                    if r_hat > MAX_R_HAT and disagree():
+                        batches.restart()
+                    elif batches.is_accurate(self.error, self.effective):
+                        status = Status.CONVERGED
+                        break
                 if batches.n == BATCHES:
                     batches.merge()
                 if self.limits.is_over():
@@ -245,6 +254,12 @@ class Batches:
         for tally in self.tallies:
             tally.total[:], tally.watched[:] = 0, 0
 
+    def restart(self) -> None:
+        """Forget all batches."""
+        for sums in (self.totals, self.watched, self.steps):
+            sums[:] = 0
+        self.n = 0
+
     def add(self, made: list[int]) -> None:
         """Take the sums of one batch from the chains; it may be shorter than the others."""
         for chain, tally in enumerate(self.tallies):
@@ -269,12 +284,11 @@ class Batches:
                 self.watched[:, cut:].sum((0, 1), dtype=np.float64) / n)
 
     def cut(self) -> int:
-        """The first batch that counts: at most half are dropped, as long as that makes the mean error smaller."""
+        """The first batch that counts: at most half are dropped, if that makes the mean error clearly smaller."""
         if self.is_burnt_in or self.n < MIN_BATCHES:
-            # without a choice, what is half of two or three batches
             return 0 if self.is_burnt_in else self.n // 2
         errors = [self.variance(k).mean() if len(self.monitored) else 0.0 for k in range(self.n // 2 + 1)]
-        return int(np.argmin(errors))
+        return int(np.argmax(np.array(errors) <= CLEARLY * min(errors)))
 
     def variance(self, cut: int) -> np.ndarray:
         """The variance of the mean over all full batches from a number on, by monitored value."""

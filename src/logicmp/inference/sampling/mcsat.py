@@ -8,7 +8,7 @@ Room: inference/sampling.  Paper: Eq. 1; Poon and Domingos 2006.
 
 The kept rules fall into components. A small one gets one of its worlds, all with the same probability. After that every
 atom is drawn given all others, which moves the atoms of large components. If hard rules tie more atoms than can be
-listed, SampleSAT draws a new world every few steps.
+listed, or if the chains do not agree, SampleSAT draws a new world every few steps.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # a component is listed if that takes at most this many states
 MAX_STATES = 1024
 # steps between two runs of SampleSAT; after one that found nothing, twice as many
-JUMP = 10
+JUMP = 5
 
 
 @dataclass
@@ -56,7 +56,16 @@ class MCSat(Sampler):
         rngs = [np.random.default_rng([problem.seed, chain]) for chain in range(self.chains)]
         worlds = prepared.start(rngs, self.max_flips, problem.limits)
         slices = [mcsat_loops.new_slice(prepared) for _ in rngs]
-        jumps = [_Jumps(prepared, self.max_search_flips) for _ in rngs] if _needs_jumps(prepared) else []
+        jumps: list[_Jumps] = []
+
+        def start_jumps() -> bool:
+            if jumps:
+                return False
+            jumps.extend(_Jumps(prepared, self.max_search_flips) for _ in rngs)
+            for chain in range(self.chains):
+                # here, because the alarm of a time limit does not reach other threads while they compile
+                jumps[chain].make(worlds[chain], slices[chain], rngs[chain])
+            return True
 
         def advance(chain: int, n: int, tally: Tally) -> None:
             world, work, rng = worlds[chain], slices[chain], rngs[chain]
@@ -68,7 +77,9 @@ class MCSat(Sampler):
                 jumps[chain].count(steps, world, work, rng)
                 n -= steps
 
-        draws = chains.run(advance, prepared, prepared.queried_values(problem.queried))
+        if _ties_many(prepared):
+            start_jumps()
+        draws = chains.run(advance, prepared, prepared.queried_values(problem.queried), start_jumps)
         solution = solution_of(prepared, draws)
         if jumps:
             failed, made = np.sum([work.failures for work in slices], 0).tolist()
@@ -76,7 +87,7 @@ class MCSat(Sampler):
         return solution
 
 
-def _needs_jumps(prepared: Prepared) -> bool:
+def _ties_many(prepared: Prepared) -> bool:
     """Whether hard rules tie so many atoms together that their worlds cannot be listed."""
     from .mcsat_loops import MAX_MEMBERS
 
@@ -103,10 +114,13 @@ class _Jumps:
 
     def count(self, steps: int, world: World, work: Slice, rng: np.random.Generator) -> None:
         """Count steps of the chain, and draw a new world if it is time."""
-        from .mcsat_loops import jump
-
         self.left -= steps
         if self.left == 0:
-            if not jump(self.prepared.fields, self.ground, world, work, self.state, self.max_flips, rng):
-                self.interval *= 2
-            self.left = self.interval
+            self.make(world, work, rng)
+
+    def make(self, world: World, work: Slice, rng: np.random.Generator) -> None:
+        from .mcsat_loops import jump
+
+        if not jump(self.prepared.fields, self.ground, world, work, self.state, self.max_flips, rng):
+            self.interval *= 2
+        self.left = self.interval

@@ -33,7 +33,7 @@ ANNEALING = 0.5
 TEMPERATURE = 0.3
 NOISE = 0.5
 # moves among the satisfying worlds, for each variable
-MIXING = 20
+MIXING = 5
 # what is known of a rule in a step; lower numbers are from earlier steps
 DROPPED, KEPT, COLLECTED, ENDLESS = 0, 1, 2, 3
 # what is known of a variable in a step
@@ -286,10 +286,10 @@ def _is_violated(g: Fields, r: Slice, c: int) -> bool:
 
 
 @compiled
-def _random_value(g: Fields, v: int, rng: np.random.Generator) -> int:
+def _random_value(g: Fields, r: Slice, v: int, rng: np.random.Generator) -> int:
     n, new = 0, 0
     for x in range(g.starts[v + 1] - g.starts[v]):
-        if g.domain[g.starts[v] + x]:
+        if r.allowed[g.starts[v] + x]:
             n += 1
             if rng.random() * n < 1:
                 new = x
@@ -312,20 +312,22 @@ def jump(g: Fields, ground: Ground, s: World, r: Slice, found: State, max_flips:
         found.weight[f] = found.listed[f]
     loops.copy(s.values, found.values)
     n = len(g.free)
+    loops.copy(g.domain, r.allowed)
     for v in g.free:
-        found.values[v] = _random_value(g, v, rng)
+        _is_open(g, s, r, v, rng)
+        found.values[v] = _random_value(g, r, v, rng)
     loops.follow(ground, found)
     for _ in range(max_flips):
         if found.n_violated[0] == 0:
             break
         if rng.random() < ANNEALING:
             v = g.free[int(rng.random() * n)]
-            new = _random_value(g, v, rng)
+            new = _random_value(g, r, v, rng)
             cost = loops.change(ground, found, v, new)
             if cost <= 0 or rng.random() < np.exp(-cost / TEMPERATURE):
                 loops.move(ground, found, v, new)
         else:
-            v, new = loops.repair(ground, found, g.domain, found.violated[int(rng.random() * found.n_violated[0])], NOISE,
+            v, new = loops.repair(ground, found, r.allowed, found.violated[int(rng.random() * found.n_violated[0])], NOISE,
                                   rng)
             if v >= 0:
                 loops.move(ground, found, v, new)
@@ -336,7 +338,7 @@ def jump(g: Fields, ground: Ground, s: World, r: Slice, found: State, max_flips:
     # each of these moves leaves the uniform distribution unchanged
     for _ in range(MIXING * n):
         v = g.free[int(rng.random() * n)]
-        new = _random_value(g, v, rng)
+        new = _random_value(g, r, v, rng)
         if loops.change(ground, found, v, new) == 0:
             loops.move(ground, found, v, new)
     loops.copy(found.values, s.values)
