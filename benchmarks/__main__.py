@@ -15,7 +15,7 @@ from logicmp import LogicMPError
 # commands with a module of their own
 OTHERS = {
     "compile-time": "compare compile times of circuits with the paper's and with the layer",
-    "sampling": "measure flips and draws per second of the compiled loops",
+    "sampling": "measure flips and draws per second, and seconds to 1,000 effective samples",
     "ablation": "time one mean-field iteration with and without the paper's improvements",
     "quality": "score the schedules on tasks with known truth",
     "train-through": "score models that were trained with the layer, by schedule",

@@ -91,7 +91,8 @@ class Prepared:
 
     network: Network
     fields: Fields
-    # by feature of these arrays: its number in the network (-1 for a cell of a table), and whether it is a hard rule over several variables
+    # by feature of these arrays: its number in the network, -1 for a cell of a table; whether it is a hard rule over
+    # several variables
     origin: np.ndarray
     is_tie: np.ndarray
     # the features of queried formulas in these arrays, and those of the network that are true in all worlds
@@ -154,10 +155,11 @@ def prepare(network: Network, tables: bool = False) -> Prepared:
     weight[is_hard] = HARD_WEIGHT
     is_tie = is_hard & (network.defines[origin] < 0) & (lengths > 1)
     is_watched = network.param[origin] >= network.offsets[len(network.world.theory.rules)]
-    if tables and (weight > 0).any():
+    is_positive = (weight > 0) & (lengths > 1)
+    if tables and is_positive.any():
         begins = np.concatenate([[0], np.cumsum(lengths)])
-        merged = build_tables(network, begins, var, chosen, np.where(_near_positive(begins, var, weight, n) & ~is_hard,
-                                                                     weight, 0.0))
+        is_near = _is_near(begins, var, is_positive, n) & ~is_hard
+        merged = build_tables(network, begins, var, chosen, np.where(is_near, weight, 0.0))
         weight[merged.is_replaced] = 0
         more = len(merged.lengths)
         var, chosen = np.concatenate([var, merged.var]), np.concatenate([chosen, merged.set])
@@ -199,11 +201,11 @@ def prepare(network: Network, tables: bool = False) -> Prepared:
     return Prepared(network, fields, origin, is_tie, np.flatnonzero(is_watched[keep]), part.always)
 
 
-def _near_positive(begins: np.ndarray, var: np.ndarray, weight: np.ndarray, n: int) -> np.ndarray:
-    """By feature: whether all its variables are in features with a positive log-weight."""
-    is_near, owner = np.zeros(n, dtype=bool), np.repeat(np.arange(len(weight)), np.diff(begins))
-    is_near[var[(weight > 0)[owner]]] = True
-    return np.bincount(owner, ~is_near[var], len(weight)) == 0
+def _is_near(begins: np.ndarray, var: np.ndarray, chosen: np.ndarray, n: int) -> np.ndarray:
+    """By feature: whether all its variables are in chosen features."""
+    near, owner = np.zeros(n, dtype=bool), np.repeat(np.arange(len(chosen)), np.diff(begins))
+    near[var[chosen[owner]]] = True
+    return np.bincount(owner, ~near[var], len(chosen)) == 0
 
 
 def select_features(network: Network, keep: np.ndarray) -> Network:

@@ -327,8 +327,8 @@ def jump(g: Fields, ground: Ground, s: World, r: Slice, found: State, max_flips:
             if cost <= 0 or rng.random() < np.exp(-cost / TEMPERATURE):
                 loops.move(ground, found, v, new)
         else:
-            v, new = loops.repair(ground, found, r.allowed, found.violated[int(rng.random() * found.n_violated[0])], NOISE,
-                                  rng)
+            f = found.violated[int(rng.random() * found.n_violated[0])]
+            v, new = loops.repair(ground, found, r.allowed, f, NOISE, rng)
             if v >= 0:
                 loops.move(ground, found, v, new)
     r.failures[1] += 1
