@@ -55,11 +55,12 @@ def move_links(page: str, source: Path, sources: dict[Path, str]) -> str:
             shutil.copyfile(target, PAGES / name)
         return os.path.relpath(name, here) + (link[2] or "")
 
-    # a folder has no page: its link becomes plain text
-    page = re.sub(r"\[([^\]]*)\]\(([^)\s#:]+)\)",
-                  lambda m: m[1] if (source.parent / m[2]).is_dir() and not (source.parent / m[2] / "README.md").exists()
-                  else m[0], page)
-    return LINK.sub(move, page)
+    def drop(link: re.Match[str]) -> str:
+        target = source.parent / link[2]
+        # a folder has no page: its link becomes plain text
+        return link[1] if target.is_dir() and not (target / "README.md").exists() else link[0]
+
+    return LINK.sub(move, re.sub(r"\[([^\]]*)\]\(([^)\s#:]+)\)", drop, page))
 
 
 def write_reference() -> str:
@@ -140,7 +141,8 @@ def main() -> None:
     for source in sorted((ROOT / "docs/notebooks").glob("*.py")):
         print(f"notebook: {source.name}", file=sys.stderr)
         run_notebook(source)
-    subprocess.run([str(Path(sys.executable).with_name("zensical")), "build", "--clean", "--strict"], cwd=ROOT, check=True)
+    zensical = Path(sys.executable).with_name("zensical")
+    subprocess.run([zensical, "build", "--clean", "--strict"], cwd=ROOT, check=True)
     broken = list(find_broken_links(SITE))
     if broken:
         raise SystemExit("\n".join(broken))

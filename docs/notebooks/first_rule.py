@@ -1,7 +1,8 @@
 # %% [markdown]
 # # Notebook: a first rule
 #
-# Noisy scores of pairs, one rule, and a picture of what it does. [Your first rule](../first-rule.md) explains every word.
+# Noisy scores of pairs, one rule, and a picture of what it does. [Your first rule](../first-rule.md) explains every
+# word.
 
 # %%
 import matplotlib.pyplot as plt
@@ -9,7 +10,7 @@ import torch
 
 from logicmp import LogicMP
 
-torch.manual_seed(1)
+_ = torch.manual_seed(1)
 
 # %% [markdown]
 # Twelve records of four customers. A model scores each pair, and its scores are noisy.
@@ -31,7 +32,8 @@ for name, x in (("before", logits), ("after", corrected)):
 
 # %%
 figure, axes = plt.subplots(1, 3, figsize=(9, 3))
-for axis, title, values in zip(axes, ("before", "after", "truth"), (logits.sigmoid(), corrected.sigmoid(), same)):
+for axis, title, values in zip(axes, ("before", "after", "truth"), (logits.sigmoid(), corrected.sigmoid(), same),
+                               strict=True):
     axis.imshow(values, vmin=0, vmax=1, cmap="Blues")
     axis.set_title(title)
     axis.set_xticks([])

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Notebook: labels in a graph
 #
-# A weak classifier of nodes, and a rule along the links: linked nodes usually have the same label. [Graphs](../graphs.md) has the
-# details.
+# A weak classifier of nodes, and a rule along the links: linked nodes usually have the same label.
+# [Graphs](../graphs.md) has the details.
 
 # %%
 import matplotlib.pyplot as plt
@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy, one_hot
 
 from logicmp import LogicMP
 
-torch.manual_seed(0)
+_ = torch.manual_seed(0)
 
 # %% [markdown]
 # 600 nodes of three kinds, 2,400 links, 80% of them between nodes of one kind. Features say little.
@@ -54,8 +54,8 @@ losses = train(model.parameters(), lambda: model(features), 40)
 show("model alone", lambda: model(features))
 
 # %% [markdown]
-# One rule per label. Without numbers, the logits decide how strong the rules are: the model is trained, so they are worth something,
-# and no further training is needed to use them. Training both together improves the loss further.
+# One rule per label. Without numbers, the logits decide how strong the rules are: the model is trained, so they help
+# without further training. Training both together helps more.
 
 # %%
 RULES = "*Link(node, node)\nlabel(node) in {A, B, C}\n" + "\n".join(
