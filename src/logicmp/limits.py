@@ -66,9 +66,13 @@ class Limits:
         self.now = now
         self.start = now() if start is None else start
 
-    def is_over(self) -> bool:
-        """Whether the time limit is reached."""
-        return self.seconds is not None and self.now() - self.start >= self.seconds
+    def is_over(self, more: float = 0.0) -> bool:
+        """Whether the time limit is reached.
+
+        Args:
+            more: seconds that the next step will take; it is not begun if it would end too late.
+        """
+        return self.seconds is not None and self.now() - self.start + more >= self.seconds
 
     def left(self) -> float | None:
         """The seconds that are left, None without a limit."""

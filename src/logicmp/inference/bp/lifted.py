@@ -17,7 +17,7 @@ from typing import ClassVar
 import numpy as np
 
 from ...ground.join import number_rows, ragged_ranges
-from .graph import Graph, Products, Reading, Tables
+from .graph import Graph, Products, Reading, Tables, mix
 from .method import BeliefPropagation
 
 
@@ -52,7 +52,7 @@ def find_groups(graph: Graph) -> tuple[np.ndarray, list[np.ndarray]]:
     n_labels = 2 * len(graph.sets.cards)
     n_factors = len(products.gain)
     for table in graph.tables:
-        kind, axes = _table_kinds(table.values)
+        kind, axes = (column[table.kind] for column in _table_kinds(table.values))
         kinds.append(kind)
         n, width = table.var.shape
         factor.append(n_factors + np.repeat(np.arange(n), width))
@@ -77,7 +77,7 @@ def _refine(variables: np.ndarray, factors: np.ndarray, var: np.ndarray, factor:
         # probability 1e-7
         code = generator.integers(2**64, size=int(colours.max(initial=-1)) + 1, dtype=np.uint64)
         total = np.zeros(n, dtype=np.uint64)
-        np.add.at(total, at, _mix(code[colours] + of_label))
+        np.add.at(total, at, mix(code[colours] + of_label))
         return total
 
     while True:
@@ -86,16 +86,6 @@ def _refine(variables: np.ndarray, factors: np.ndarray, var: np.ndarray, factor:
         variables = number_rows(variables, seen(var, len(variables), factors[factor]))
         if int(variables.max(initial=-1)) + int(factors.max(initial=-1)) == n_before:
             return variables, factors
-
-
-def _mix(x: np.ndarray) -> np.ndarray:
-    """Hashes of 64 bits, so that sums do not depend on the sums of x (Stafford's variant 13 of Murmur's finalizer)."""
-    x ^= x >> np.uint64(30)
-    x *= np.uint64(0xBF58476D1CE4E5B9)
-    x ^= x >> np.uint64(27)
-    x *= np.uint64(0x94D049BB133111EB)
-    x ^= x >> np.uint64(31)
-    return x
 
 
 def _variable_kinds(graph: Graph) -> np.ndarray:
@@ -116,13 +106,12 @@ def _table_kinds(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     Axes that can be swapped without changing the table have the same number: those of A <=> B, but not of A => B.
 
     >>> [x.tolist() for x in _table_kinds(np.array([[[1.0, 0], [0, 1]], [[0, 1], [0, 0]], [[0, 0], [1, 0]]]))]
-    [[1, 0, 0], [[0, 0], [1, 0], [0, 1]]]
+    [[0, 1, 1], [[0, 0], [1, 0], [0, 1]]]
     """
     width = values.ndim - 1
-    known, place = np.unique(values.reshape(len(values), -1), axis=0, return_inverse=True)
     numbers: dict[tuple[tuple[int, ...], bytes], int] = {}
     kinds, axes = [], []
-    for table in known.reshape(-1, *values.shape[1:]):
+    for table in values:
         forms: dict[tuple[tuple[int, ...], bytes], tuple[int, ...]] = {}
         for order in permutations(range(width)):
             turned = table.transpose(order)
@@ -132,8 +121,7 @@ def _table_kinds(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         places = np.argsort(forms[key]).tolist()
         kinds.append(numbers.setdefault(key, len(numbers)))
         axes.append([min(places[b] for b in range(width) if _is_same(table, a, b)) for a in range(width)])
-    place = place.reshape(-1)
-    return np.array(kinds, dtype=np.int64)[place], np.array(axes, dtype=np.int64).reshape(-1, width)[place]
+    return np.array(kinds, dtype=np.int64), np.array(axes, dtype=np.int64).reshape(-1, width)
 
 
 def _is_same(table: np.ndarray, a: int, b: int) -> bool:
@@ -156,6 +144,7 @@ def quotient(graph: Graph, group: np.ndarray, factors: list[np.ndarray]) -> Grap
     tables = []
     for number, table in zip(factors[1:], graph.tables, strict=True):
         _, chosen = np.unique(number, return_index=True)
-        tables.append(Tables(table.values[chosen], group[table.var[chosen]], np.bincount(number, table.size)))
+        tables.append(Tables(table.values, table.kind[chosen], group[table.var[chosen]],
+                             np.bincount(number, table.size)))
     return Graph(graph.cards[example], graph.potentials[place], np.bincount(group, graph.size), graph.sets, small,
                  tuple(tables))
