@@ -12,7 +12,9 @@ world in degrees of truth, not a probability.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import ClassVar
 
 import numpy as np
@@ -31,6 +33,8 @@ BALANCE, TOO_FAR = 2.0, 10.0
 RANGE = (1e-3, 1e3)
 # rounds between two checks of the residuals
 PERIOD = 10
+# entries of all hinges from which a compiled loop is worth its import, if numba is installed; the parts that it is in
+COMPILED, N_PARTS = 300_000, 4
 # a constraint that is violated by more gets a note
 MAX_VIOLATION = 1e-3
 
@@ -50,6 +54,10 @@ class HingeLoss:
     # infinite for a constraint
     weight: np.ndarray
     squared: bool
+
+    @property
+    def n_entries(self) -> int:
+        return len(self.value)
 
     def distance(self, truth: np.ndarray) -> np.ndarray:
         """The distance of each hinge to satisfaction."""
@@ -90,8 +98,8 @@ def build_loss(network: Network, squared: bool) -> HingeLoss:
     var, singles, log_weight = soft_evidence(network)
     more, more_value, more_coefficient, more_constant = _entries(network, var, singles)
     return HingeLoss(
-        int(network.starts[-1]), np.concatenate([owner[row], len(chosen) + more]),
-        np.concatenate([value, more_value]), np.concatenate([coefficient, more_coefficient]),
+        int(network.starts[-1]), np.concatenate([owner[row], len(chosen) + more]).astype(np.int32),
+        np.concatenate([value, more_value]).astype(np.int32), np.concatenate([coefficient, more_coefficient]),
         np.concatenate([bound, -more_constant]),
         np.concatenate([np.abs(weight[chosen]), -log_weight]), squared)
 
@@ -104,7 +112,8 @@ def _entries(network: Network, var: np.ndarray, sets: np.ndarray
     """
     small, is_other = (column[sets] for column in network.sets.smaller())
     row, value = network.sets.values_of(small)
-    return row, network.starts[var][row] + value, np.where(is_other, -1.0, 1.0)[row], is_other.astype(np.float64)
+    return (row, network.starts[var][row] + value, np.where(is_other, -1, 1).astype(np.int8)[row],
+            is_other.astype(np.float64))
 
 
 @dataclass
@@ -152,42 +161,85 @@ class HingeLossMRF(Method):
         limits = problem.limits
         feasible = Feasible(network)
         truth = feasible.middle()
-        counts = np.bincount(loss.value, minlength=loss.n_values)
-        is_used = counts > 0
-        norm = np.bincount(loss.owner, loss.coefficient**2, len(loss.bound))
+        copies = (CompiledCopies if loss.n_entries >= COMPILED and find_spec("numba") is not None else Copies)(
+            loss, truth)
         step_size = self.step_size
-        copies = truth[loss.value]
-        dual = np.zeros(len(copies))
-        residuals, changed = (np.inf, np.inf), 0
+        residuals, changed, seconds = (np.inf, np.inf), 0, 0.0
         for done in range(self.iterations):
             if done % PERIOD == 0:
                 problem.progress(self.name, done, self.iterations)
-                if max(residuals) <= self.tolerance or not len(copies):
+                if max(residuals) <= self.tolerance or not loss.n_entries:
                     return truth, Status.CONVERGED, f"{self.name} converged after {done} rounds"
-                if limits.is_over():
-                    return truth, Status.TIME if done else Status.NONE, (
-                        f"{self.name} was stopped after {limits.seconds} s and {done} rounds, the last change was "
-                        f"{max(residuals):.2g}")
-            target = truth[loss.value] - dual
-            excess = np.bincount(loss.owner, loss.coefficient * target, len(loss.bound)) - loss.bound
-            step = _hinge_step(loss, excess.clip(0, None), norm, step_size)
-            copies = target - step[loss.owner] * loss.coefficient
-            before = truth
-            mean = np.bincount(loss.value, copies + dual, loss.n_values) / np.maximum(counts, 1)
-            truth = feasible.project(np.where(is_used, mean, truth), counts)
-            dual += copies - truth[loss.value]
+            if limits.is_over(seconds):
+                return truth, Status.TIME if done else Status.NONE, (
+                    f"{self.name} was stopped after {limits.seconds} s and {done} rounds, the last change was "
+                    f"{max(residuals):.2g}")
+            begin = limits.now()
+            mean, apart = copies.move(truth, step_size)
+            before, truth = truth, feasible.project(np.where(copies.counts, mean, truth), copies.counts)
+            seconds = limits.now() - begin
             if done % PERIOD == PERIOD - 1:
-                apart, force = (float(np.abs(x).max())
-                                for x in (copies - truth[loss.value], step_size * (truth - before)))
+                force = step_size * float(np.abs(truth - before).max())
                 residuals = (apart, force)
                 # less and less often, because ADMM need not converge while the step size changes
                 if done > 1.5 * changed and (apart > TOO_FAR * force or force > TOO_FAR * apart):
                     changed = done
-                    new = np.clip(step_size * (BALANCE if apart > force else 1 / BALANCE), *RANGE)
-                    step_size, dual = new, dual * (step_size / new)
+                    new = float(np.clip(step_size * (BALANCE if apart > force else 1 / BALANCE), *RANGE))
+                    copies.rescale(truth, step_size / new)
+                    step_size = new
         return truth, Status.ITERATIONS if self.iterations else Status.NONE, (
             f"{self.name} did not converge in {self.iterations} rounds: the last change was {max(residuals):.2g}; "
             "raise iterations")
+
+
+class Copies:
+    """The copies that hinges have of the truth values; what is held of each is the copy plus its dual."""
+
+    def __init__(self, loss: HingeLoss, truth: np.ndarray):
+        self.loss = loss
+        self.counts = np.bincount(loss.value, minlength=loss.n_values)
+        self.held = truth[loss.value]
+
+    def move(self, truth: np.ndarray, step_size: float) -> tuple[np.ndarray, float]:
+        """Move all copies to the minimum of their hinges; returns the mean that they hold of each value, and how far a
+        copy is from the truth at most."""
+        loss = self.loss
+        norm = np.bincount(loss.owner, minlength=len(loss.bound))
+        target = 2 * truth[loss.value] - self.held
+        excess = np.bincount(loss.owner, loss.coefficient * target, len(loss.bound)) - loss.bound
+        step = _hinge_step(loss, excess.clip(0, None), norm, step_size)
+        # a copy minus the truth
+        moved = truth[loss.value] - self.held - step[loss.owner] * loss.coefficient
+        self.held += moved
+        total = np.bincount(loss.value, self.held, loss.n_values)
+        return total / np.maximum(self.counts, 1), float(np.abs(moved).max())
+
+    def rescale(self, truth: np.ndarray, by: float) -> None:
+        """Multiply all duals."""
+        self.held -= truth[self.loss.value]
+        self.held *= by
+        self.held += truth[self.loss.value]
+
+
+class CompiledCopies(Copies):
+    """The same by a compiled loop, in parts that run at the same time."""
+
+    def __init__(self, loss: HingeLoss, truth: np.ndarray):
+        super().__init__(loss, truth)
+        self.begins = np.concatenate([[0], np.cumsum(np.bincount(loss.owner, minlength=len(loss.bound)))])
+        # the number of parts is the same on every machine, and so is the order of the sums
+        self.parts = np.linspace(0, len(loss.bound), N_PARTS + 1).astype(int)
+        self.workers = ThreadPoolExecutor(N_PARTS)
+
+    def move(self, truth: np.ndarray, step_size: float) -> tuple[np.ndarray, float]:
+        from .hlmrf_loops import move_copies
+
+        loss, totals = self.loss, np.zeros((N_PARTS, self.loss.n_values))
+        apart = self.workers.map(lambda k: move_copies(
+            self.parts[k], self.parts[k + 1], self.begins, loss.value, loss.coefficient, loss.bound, loss.weight, truth,
+            self.held, totals[k], step_size, loss.squared), range(N_PARTS))
+        largest = max(apart)
+        return totals.sum(0) / np.maximum(self.counts, 1), largest
 
 
 def _hinge_step(loss: HingeLoss, excess: np.ndarray, norm: np.ndarray, step_size: float) -> np.ndarray:

@@ -14,7 +14,8 @@ log-potentials of its variable. A factor over two binary variables is always a t
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -101,17 +102,34 @@ class Graph:
         return (len(self.products.var) + int((self.products.head_var >= 0).sum())
                 + sum(table.var.size for table in self.tables))
 
+    @property
+    def n_ground(self) -> tuple[int, int, int]:
+        """The number of variables, of factors and of edges that these stand for."""
+        products = self.products
+        n_edges = products.size @ (np.diff(products.begins) + (products.head_var >= 0))
+        n_edges += sum(table.var.shape[1] * table.size.sum() for table in self.tables)
+        n_factors = products.size.sum() + sum(table.size.sum() for table in self.tables)
+        return round(self.size.sum()), round(n_factors), round(n_edges)
 
-def build_graph(network: Network, possible: np.ndarray,
-                hard: float = IMPOSSIBLE) -> tuple[Graph, tuple[Reading, ...]]:
+
+# called with variables and where each set of them begins; returns how many such sets each stands for
+Scopes = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+def build_graph(network: Network, possible: np.ndarray, scopes: Scopes | None = None
+                ) -> tuple[Graph, tuple[Reading, ...]]:
     """The factors of a network, and the tables from which queried formulas can be read.
 
     Args:
         possible: for each value of each variable whether it is possible, see `propagate`.
-        hard: the log-weight of a hard feature.
+        scopes: how many sets of variables each set stands for, if it is more than one; the shares of the features
+            count all their groundings.
     """
     gain = log_weights(network)
-    gain[network.param == HARD] = hard
+    if scopes is not None:
+        # a feature stands for its groundings over all sets of variables that its own set stands for
+        gain = gain / scopes(network.var, network.begins)
+    gain[network.param == HARD] = IMPOSSIBLE
     heads = deciding_literals(network)
     is_own, is_unary = gain != 0, np.diff(network.begins) == 1
     if len(heads):
@@ -121,7 +139,7 @@ def build_graph(network: Network, possible: np.ndarray,
     tables, readings = [], []
     for shape, rows, own, own_row, queried, queried_row in merged.tables():
         values, kind = _fill(network, gain, shape, rows, own, own_row)
-        tables.append(Tables(values, kind, rows, np.ones(len(rows))))
+        tables.append(Tables(values, kind, rows, _sizes(scopes, rows)))
         readings.append(Reading(queried, queried_row, _holds(network, queried, rows[queried_row], shape)))
     potentials = np.where(possible, network.potentials, 0.0)
     unary = np.flatnonzero(is_own & is_unary)
@@ -129,9 +147,27 @@ def build_graph(network: Network, possible: np.ndarray,
     owner, value = network.sets.values_of(network.set[literal])
     potentials += np.bincount(network.starts[network.var[literal]][owner] + value, gain[unary][owner], len(potentials))
     potentials = np.where(possible, potentials.clip(IMPOSSIBLE, None), IMPOSSIBLE)
-    graph = Graph(network.cards, potentials, np.ones(len(network.cards)), network.sets,
-                  _products(network, gain, merged.single, heads), tuple(tables))
+    if scopes is not None:
+        potentials = rounded(potentials)
+    products = _products(network, gain, merged.single, heads)
+    if scopes is not None:
+        products = replace(products, gain=rounded(products.gain), size=scopes(products.var, products.begins))
+    graph = Graph(network.cards, potentials, _sizes(scopes, np.arange(len(network.cards))[:, None]), network.sets,
+                  products, tuple(tables))
     return graph, tuple(readings)
+
+
+def _sizes(scopes: Scopes | None, rows: np.ndarray) -> np.ndarray:
+    """How many sets of variables each row of variables stands for."""
+    if scopes is None:
+        return np.ones(len(rows))
+    return scopes(rows.reshape(-1), rows.shape[1] * np.arange(len(rows) + 1))
+
+
+def rounded(x: np.ndarray) -> np.ndarray:
+    """Twelve digits of each number, of small ones twelve decimals: equal sums in another order are then equal."""
+    power = 40 - np.frexp(x)[1].clip(0, None)
+    return np.asarray(np.ldexp(np.round(np.ldexp(x, power)), -power))
 
 
 def _products(network: Network, gain: np.ndarray, single: np.ndarray, heads: np.ndarray) -> Products:
@@ -168,7 +204,7 @@ def _fill(network: Network, gain: np.ndarray, shape: tuple[int, ...], rows: np.n
         features, row = own[chosen], own_row[chosen] - first
         at, cell = np.nonzero(_holds(network, features, rows[own_row[chosen]], shape))
         values = np.bincount(row[at] * n_cells + cell, gain[features[at]], (last - first) * n_cells)
-        kinds.append(known.number(values.clip(IMPOSSIBLE, None).reshape(-1, n_cells)))
+        kinds.append(known.number(rounded(values.clip(IMPOSSIBLE, None)).reshape(-1, n_cells)))
     return known.rows(n_cells).reshape(-1, *shape), np.concatenate([np.zeros(0, dtype=np.int32), *kinds])
 
 

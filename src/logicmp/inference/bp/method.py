@@ -22,7 +22,7 @@ from ...ground.network import Network
 from ...ground.propagate import propagate
 from ..answers import odds_of_counts, odds_of_values
 from ..method import Method, Problem, Solution, Status
-from .graph import Graph, Reading, build_graph
+from .graph import Graph, Reading, Scopes, build_graph
 from .messages import Messages
 
 # messages that oscillate for this many rounds are damped more, up to a limit
@@ -52,9 +52,18 @@ class BeliefPropagation(Method):
         Args:
             network: the ground network with all queried formulas, if it exists already.
         """
-        network = network or problem.network()
+        return self._solve(network or problem.network(), problem)
+
+    def _solve(self, network: Network, problem: Problem, scopes: Scopes | None = None) -> Solution:
+        """The answers for the atoms of a ground network.
+
+        Args:
+            scopes: how many sets of variables each set stands for, if it is more than one.
+        """
         possible = propagate(network)
-        graph, readings = build_graph(network, possible)
+        problem.limits.check("making factors")
+        graph, readings = build_graph(network, possible, scopes)
+        problem.limits.check("making factors")
         graph, group, readings, notes = self._compress(graph, readings)
         messages = Messages(graph)
         status, note = self._run(messages, problem)

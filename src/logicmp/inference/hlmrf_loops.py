@@ -1,0 +1,55 @@
+"""Compiled loop of consensus ADMM: the copies of a range of hinges, in place.
+
+Room: inference; used by hlmrf.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def move_copies(first: int, last: int, begins: np.ndarray, value: np.ndarray, coefficient: np.ndarray,
+                bound: np.ndarray, weight: np.ndarray, truth: np.ndarray, held: np.ndarray, total: np.ndarray,
+                step_size: float, is_squared: bool) -> float:
+    """Move the copies of each hinge to the minimum of its loss; returns how far a copy is from the truth at most.
+
+    Args:
+        first, last: the range of hinges.
+        begins: where the entries of each hinge begin.
+        value: the value that each entry is a copy of.
+        coefficient: of each entry, 1 or -1.
+        bound: of each hinge.
+        weight: of each hinge, infinite for a constraint.
+        truth: of each value.
+        held: by entry, the copy plus its dual, updated.
+        total: by value, the sum of what the copies of this range hold; added to.
+        step_size: how strongly copies attract each other.
+        is_squared: whether the loss is the square of the hinge.
+    """
+    apart = 0.0
+    for f in range(first, last):
+        low, high = begins[f], begins[f + 1]
+        excess = -bound[f]
+        for j in range(low, high):
+            # the truth minus the dual, which is what is held minus the truth
+            excess += coefficient[j] * (2 * truth[value[j]] - held[j])
+        step = 0.0
+        if excess > 0:
+            norm = high - low
+            w = weight[f]
+            if w == np.inf:
+                step = excess / norm
+            elif is_squared:
+                step = 2 * w / (step_size + 2 * w * norm) * excess
+            else:
+                step = min(w / step_size, excess / norm)
+        for j in range(low, high):
+            t = truth[value[j]]
+            moved = t - held[j] - step * coefficient[j]
+            apart = max(apart, abs(moved))
+            # the copy is t + moved, its dual held - t
+            held[j] += moved
+            total[value[j]] += held[j]
+    return apart
