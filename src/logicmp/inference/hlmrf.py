@@ -1,4 +1,4 @@
-"""Hinge-loss Markov random fields (PSL): truth degrees between 0 and 1, found by consensus ADMM.
+"""Hinge-loss Markov random fields (PSL): truth degrees between 0 and 1, of the least loss.
 
 Room: inference.  Bach, Broecheler, Huang & Getoor (2017).
 
@@ -7,7 +7,8 @@ Room: inference.  Bach, Broecheler, Huang & Getoor (2017).
 
 Every feature (a product of literals that is true where a rule is violated) is read in the logic of Lukasiewicz: the
 sum of the literals' truth minus the largest sum at which the product is false. The loss is convex. Its minimum is one
-world in degrees of truth, not a probability.
+world in degrees of truth, not a probability. Consensus ADMM finds it; a large sum of squares without constraints is
+minimized by one truth value after the other, which needs many times fewer rounds.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from ..ground.features import expected_counts, log_weights, queried_features, so
 from ..ground.join import ragged_ranges
 from ..ground.network import Network
 from ..ground.propagate import propagate
+from ..limits import Limits
 from .answers import EPSILON, odds_of_counts, odds_of_values
 from .method import Method, Problem, Solution, Status
 
@@ -59,10 +61,13 @@ class HingeLoss:
     def n_entries(self) -> int:
         return len(self.value)
 
+    def total(self, truth: np.ndarray) -> np.ndarray:
+        """The sum of each hinge."""
+        return np.bincount(self.owner, self.coefficient * truth[self.value], len(self.bound))
+
     def distance(self, truth: np.ndarray) -> np.ndarray:
         """The distance of each hinge to satisfaction."""
-        total = np.bincount(self.owner, self.coefficient * truth[self.value], len(self.bound))
-        return np.asarray((total - self.bound).clip(0, None))
+        return np.asarray((self.total(truth) - self.bound).clip(0, None))
 
     def __call__(self, truth: np.ndarray) -> float:
         """The loss, without the constraints."""
@@ -127,7 +132,7 @@ class HingeLossMRF(Method):
     Args:
         squared: use the squares of the distances to satisfaction (graded truth), or the distances (mostly 0 and 1).
         iterations: limit of rounds.
-        tolerance: stop when the copies of a truth value differ from it, and it from the round before, by at most this.
+        tolerance: stop when no truth value changes by more than this in a round, and its copies differ by at most this.
         step_size: how strongly copies attract each other at first; it is adapted.
     """
 
@@ -154,15 +159,51 @@ class HingeLossMRF(Method):
             network, expected_counts(network, _truth_of_queried(network, truth))), notes=notes)
 
     def minimize(self, loss: HingeLoss, network: Network, problem: Problem) -> tuple[np.ndarray, Status, str]:
-        """Consensus ADMM: every hinge has its own copy of its truth values.
+        """The truth of each value of each variable, why it stopped, and a note on it."""
+        is_compiled = loss.n_entries >= COMPILED and find_spec("numba") is not None
+        if is_compiled and is_smooth(loss, network):
+            return self.descend(loss, network, problem)
+        return self.agree(loss, network, problem, CompiledCopies if is_compiled else Copies)
 
-        Returns the truth of each value of each variable, why it stopped, and a note on it.
-        """
+    def descend(self, loss: HingeLoss, network: Network, problem: Problem) -> tuple[np.ndarray, Status, str]:
+        """Coordinate descent on a smooth loss: each truth value in turn moves to its minimum given the others."""
+        from .hlmrf_loops import descend
+
+        limits = problem.limits
+        truth = Feasible(network).middle()
+        order = np.argsort(loss.value, kind="stable")
+        hinge, coefficient = loss.owner[order], loss.coefficient[order]
+        begins = np.concatenate([[0], np.cumsum(np.bincount(loss.value, minlength=loss.n_values))])
+        places = np.flatnonzero(np.diff(begins))
+        excess = loss.total(truth) - loss.bound
+        change, seconds = np.inf, 0.0
+        for done in range(self.iterations):
+            problem.progress(self.name, done, self.iterations)
+            if change <= self.tolerance:
+                return truth, Status.CONVERGED, f"{self.name} converged after {done} rounds"
+            if limits.is_over(seconds):
+                return self._stopped(truth, limits, done, change)
+            begin = limits.now()
+            change = descend(places, begins, hinge, coefficient, loss.weight, truth, excess)
+            seconds = limits.now() - begin
+        return self._unfinished(truth, change)
+
+    def _stopped(self, truth: np.ndarray, limits: Limits, done: int, change: float) -> tuple[np.ndarray, Status, str]:
+        return truth, Status.TIME if done else Status.NONE, (
+            f"{self.name} was stopped after {limits.seconds} s and {done} rounds, the last change was {change:.2g}")
+
+    def _unfinished(self, truth: np.ndarray, change: float) -> tuple[np.ndarray, Status, str]:
+        return truth, Status.ITERATIONS if self.iterations else Status.NONE, (
+            f"{self.name} did not converge in {self.iterations} rounds: the last change was {change:.2g}; raise "
+            "iterations")
+
+    def agree(self, loss: HingeLoss, network: Network, problem: Problem, kind: type[Copies]
+              ) -> tuple[np.ndarray, Status, str]:
+        """Consensus ADMM: every hinge has its own copy of its truth values."""
         limits = problem.limits
         feasible = Feasible(network)
         truth = feasible.middle()
-        copies = (CompiledCopies if loss.n_entries >= COMPILED and find_spec("numba") is not None else Copies)(
-            loss, truth)
+        copies = kind(loss, truth)
         step_size = self.step_size
         residuals, changed, seconds = (np.inf, np.inf), 0, 0.0
         for done in range(self.iterations):
@@ -171,9 +212,7 @@ class HingeLossMRF(Method):
                 if max(residuals) <= self.tolerance or not loss.n_entries:
                     return truth, Status.CONVERGED, f"{self.name} converged after {done} rounds"
             if limits.is_over(seconds):
-                return truth, Status.TIME if done else Status.NONE, (
-                    f"{self.name} was stopped after {limits.seconds} s and {done} rounds, the last change was "
-                    f"{max(residuals):.2g}")
+                return self._stopped(truth, limits, done, max(residuals))
             begin = limits.now()
             mean, apart = copies.move(truth, step_size)
             before, truth = truth, feasible.project(np.where(copies.counts, mean, truth), copies.counts)
@@ -187,9 +226,15 @@ class HingeLossMRF(Method):
                     new = float(np.clip(step_size * (BALANCE if apart > force else 1 / BALANCE), *RANGE))
                     copies.rescale(truth, step_size / new)
                     step_size = new
-        return truth, Status.ITERATIONS if self.iterations else Status.NONE, (
-            f"{self.name} did not converge in {self.iterations} rounds: the last change was {max(residuals):.2g}; "
-            "raise iterations")
+        return self._unfinished(truth, max(residuals))
+
+
+def is_smooth(loss: HingeLoss, network: Network) -> bool:
+    """Whether the loss is a sum of squares, and each hinge is over binary variables: no constraint ties any two."""
+    is_used = np.zeros(loss.n_values, dtype=bool)
+    is_used[loss.value] = True
+    is_other = np.repeat(network.cards != 2, network.cards)
+    return loss.squared and bool(np.isfinite(loss.weight).all()) and not bool((is_used & is_other).any())
 
 
 class Copies:

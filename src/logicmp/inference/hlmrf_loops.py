@@ -1,4 +1,4 @@
-"""Compiled loop of consensus ADMM: the copies of a range of hinges, in place.
+"""Compiled loops over hinges: the copies of consensus ADMM, and descent by one variable after the other.
 
 Room: inference; used by hlmrf.
 """
@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
+
+# steps of Newton's method for one variable, unless a step is small
+NEWTON, SMALL = 3, 1e-3
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -53,3 +56,43 @@ def move_copies(first: int, last: int, begins: np.ndarray, value: np.ndarray, co
             held[j] += moved
             total[value[j]] += held[j]
     return apart
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def descend(places: np.ndarray, begins: np.ndarray, hinge: np.ndarray, coefficient: np.ndarray, weight: np.ndarray,
+            truth: np.ndarray, excess: np.ndarray) -> float:
+    """Minimize squared hinges over one binary variable after the other; returns the largest change of a truth value.
+
+    Args:
+        places: of the value 1 of each variable; the value 0 is before it.
+        begins: where the hinges of each value begin.
+        hinge: the hinges of all values, one value after the other.
+        coefficient: of the value in each of them, 1 or -1.
+        weight: of each hinge, finite.
+        truth: of each value, updated.
+        excess: by hinge, the sum of its truth values minus its bound, updated.
+    """
+    largest = 0.0
+    for p in places:
+        start = truth[p]
+        # Newton's method: the slope changes where hinges begin or end to act
+        for _ in range(NEWTON):
+            slope, curve = 0.0, 0.0
+            for j in range(begins[p], begins[p + 1]):
+                f = hinge[j]
+                if excess[f] > 0:
+                    slope += coefficient[j] * weight[f] * excess[f]
+                    curve += weight[f]
+            if slope == 0:
+                break
+            step = min(max(truth[p] - slope / curve, 0.0), 1.0) - truth[p]
+            if step == 0:
+                break
+            for j in range(begins[p], begins[p + 1]):
+                excess[hinge[j]] += coefficient[j] * step
+            truth[p] += step
+            if abs(step) < SMALL:
+                break
+        truth[p - 1] = 1 - truth[p]
+        largest = max(largest, abs(truth[p] - start))
+    return largest
