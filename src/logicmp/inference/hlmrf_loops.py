@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 # steps of Newton's method for one variable, unless a step is small
-NEWTON, SMALL = 3, 1e-3
+NEWTON, SMALL = 8, 1e-3
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -75,7 +75,8 @@ def descend(places: np.ndarray, begins: np.ndarray, hinge: np.ndarray, coefficie
     largest = 0.0
     for p in places:
         start = truth[p]
-        # Newton's method: the slope changes where hinges begin or end to act
+        # Newton's method between two bounds: the slope grows, and jumps where hinges begin or end to act
+        low, high = -1.0, 2.0
         for _ in range(NEWTON):
             slope, curve = 0.0, 0.0
             for j in range(begins[p], begins[p + 1]):
@@ -85,7 +86,14 @@ def descend(places: np.ndarray, begins: np.ndarray, hinge: np.ndarray, coefficie
                     curve += weight[f]
             if slope == 0:
                 break
-            step = min(max(truth[p] - slope / curve, 0.0), 1.0) - truth[p]
+            if slope > 0:
+                high = truth[p]
+            else:
+                low = truth[p]
+            aim = min(max(truth[p] - slope / curve, 0.0), 1.0)
+            if (slope > 0 and aim <= low) or (slope < 0 and aim >= high):
+                aim = (low + high) / 2
+            step = aim - truth[p]
             if step == 0:
                 break
             for j in range(begins[p], begins[p + 1]):
