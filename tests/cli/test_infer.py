@@ -151,6 +151,19 @@ def test_answers_that_no_inference_supports_are_rejected(shell: Shell, method: s
         assert got.err.startswith("error: the time limit of 0 s was reached while grounding\nhint: raise --max-seconds")
 
 
+def test_answers_at_the_time_limit_are_marked(shell: Shell) -> None:
+    words = ("-m", "mean-field", "--tolerance", "0", "--iterations", "100000000", "--max-seconds", "2", "--quiet")
+    warning = "warning: the time limit of 2 s was reached; these are the best answers so far\n"
+    status, out, err = shell(*QUERY, *words, "--format", "json")
+    assert (status, err) == (3, warning)
+    found = json.loads(out)
+    assert (found["complete"], found["status"]) == (False, "time")
+    assert any("was stopped after 2.0 s" in note for note in found["notes"])
+    # complete answers have no warning
+    status, out, err = shell(*QUERY, "-m", "hl-mrf", "--quiet", "--format", "json", "--max-seconds", "60")
+    assert (status, err, json.loads(out)["complete"]) == (0, "", True)
+
+
 def test_atoms_without_a_fact_have_the_prior(shell: Shell) -> None:
     shell.write("same.mln", "record = {R1, R2, R3}\nSame(record)\n0 Same(x)")
     shell.write("same.db", "0.9 Same(R1)\n0.5 Same(R2)\n")

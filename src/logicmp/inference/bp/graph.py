@@ -116,7 +116,7 @@ class Graph:
 Scopes = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
-def build_graph(network: Network, possible: np.ndarray, scopes: Scopes | None = None
+def build_graph(network: Network, possible: np.ndarray, scopes: Scopes | None = None, hard: float = IMPOSSIBLE
                 ) -> tuple[Graph, tuple[Reading, ...]]:
     """The factors of a network, and the tables from which queried formulas can be read.
 
@@ -124,12 +124,13 @@ def build_graph(network: Network, possible: np.ndarray, scopes: Scopes | None = 
         possible: for each value of each variable whether it is possible, see `propagate`.
         scopes: how many sets of variables each set stands for, if it is more than one; the shares of the features
             count all their groundings.
+        hard: the log-weight of a hard feature.
     """
     gain = log_weights(network)
     if scopes is not None:
         # a feature stands for its groundings over all sets of variables that its own set stands for
         gain = gain / scopes(network.var, network.begins)
-    gain[network.param == HARD] = IMPOSSIBLE
+    gain[network.param == HARD] = hard
     heads = deciding_literals(network)
     is_own, is_unary = gain != 0, np.diff(network.begins) == 1
     if len(heads):
