@@ -37,6 +37,8 @@ RANGE = (1e-3, 1e3)
 PERIOD = 10
 # entries of all hinges from which a compiled loop is worth its import, if numba is installed; the parts that it is in
 COMPILED, N_PARTS = 300_000, 4
+# features whose hinges are made at once
+PIECE = 2**19
 # a constraint that is violated by more gets a note
 MAX_VIOLATION = 1e-3
 
@@ -94,19 +96,30 @@ def build_loss(network: Network, squared: bool) -> HingeLoss:
                         rule.span, "its loss would have many minima; negate the rule, or use exact, mean-field, bp, "
                         "gibbs or mc-sat")
     chosen = np.flatnonzero(weight != 0)
+    # in pieces, because what is computed on the way needs ten times the memory of the result
+    pieces = [_hinges(network, some, counts, weight) for some in np.array_split(chosen, 1 + len(chosen) // PIECE)]
+    owner, value, coefficient, bound = ([piece[k] for piece in pieces] for k in range(4))
+    begins = np.cumsum([0, *map(len, bound)])
+    var, singles, log_weight = soft_evidence(network)
+    row, more_value, more_coefficient, constant = _entries(network, var, singles)
+    return HingeLoss(
+        int(network.starts[-1]),
+        np.concatenate([*(own + np.int32(begin) for own, begin in zip(owner, begins, strict=False)),
+                        (len(chosen) + row).astype(np.int32)]),
+        np.concatenate([*value, more_value.astype(np.int32)]), np.concatenate([*coefficient, more_coefficient]),
+        np.concatenate([*bound, -constant]), np.concatenate([np.abs(weight[chosen]), -log_weight]), squared)
+
+
+def _hinges(network: Network, chosen: np.ndarray, counts: np.ndarray, weight: np.ndarray
+            ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The hinges of some features: of each entry its hinge, value and coefficient; and the bound of each hinge."""
     owner, literal = ragged_ranges(network.begins[chosen], counts[chosen])
     is_flipped = (weight[chosen] < 0)[owner]
     sets = network.set[literal]
     sets[is_flipped] = network.sets.complement(sets[is_flipped])
     row, value, coefficient, constant = _entries(network, network.var[literal], sets)
     bound = counts[chosen] - 1 - np.bincount(owner, constant, len(chosen))
-    var, singles, log_weight = soft_evidence(network)
-    more, more_value, more_coefficient, more_constant = _entries(network, var, singles)
-    return HingeLoss(
-        int(network.starts[-1]), np.concatenate([owner[row], len(chosen) + more]).astype(np.int32),
-        np.concatenate([value, more_value]).astype(np.int32), np.concatenate([coefficient, more_coefficient]),
-        np.concatenate([bound, -more_constant]),
-        np.concatenate([np.abs(weight[chosen]), -log_weight]), squared)
+    return owner[row].astype(np.int32), value.astype(np.int32), coefficient, bound
 
 
 def _entries(network: Network, var: np.ndarray, sets: np.ndarray
@@ -145,6 +158,7 @@ class HingeLossMRF(Method):
 
     def solve(self, problem: Problem) -> Solution:
         network = problem.network()
+        problem.progress("making hinges", 0, 0)
         # a contradiction that propagation finds is an error, not a loss
         propagate(network)
         loss = build_loss(network, self.squared)
@@ -167,13 +181,12 @@ class HingeLossMRF(Method):
 
     def descend(self, loss: HingeLoss, network: Network, problem: Problem) -> tuple[np.ndarray, Status, str]:
         """Coordinate descent on a smooth loss: each truth value in turn moves to its minimum given the others."""
-        from .hlmrf_loops import descend
+        from .hlmrf_loops import by_value, descend
 
         limits = problem.limits
         truth = Feasible(network).middle()
-        order = np.argsort(loss.value, kind="stable")
-        hinge, coefficient = loss.owner[order], loss.coefficient[order]
         begins = np.concatenate([[0], np.cumsum(np.bincount(loss.value, minlength=loss.n_values))])
+        hinge, coefficient = by_value(begins, loss.owner, loss.value, loss.coefficient)
         places = np.flatnonzero(np.diff(begins))
         excess = loss.total(truth) - loss.bound
         change, seconds = np.inf, 0.0

@@ -59,6 +59,24 @@ def move_copies(first: int, last: int, begins: np.ndarray, value: np.ndarray, co
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def by_value(begins: np.ndarray, owner: np.ndarray, value: np.ndarray, coefficient: np.ndarray
+             ) -> tuple[np.ndarray, np.ndarray]:
+    """The hinge and the coefficient of each entry, sorted by value.
+
+    Args:
+        begins: where the entries of each value begin.
+        owner, value, coefficient: the hinge, the value and the coefficient of each entry.
+    """
+    place = begins[:-1].copy()
+    hinges, signs = np.empty_like(owner), np.empty_like(coefficient)
+    for j in range(len(value)):
+        k = place[value[j]]
+        hinges[k], signs[k] = owner[j], coefficient[j]
+        place[value[j]] += 1
+    return hinges, signs
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def descend(places: np.ndarray, begins: np.ndarray, hinge: np.ndarray, coefficient: np.ndarray, weight: np.ndarray,
             truth: np.ndarray, excess: np.ndarray) -> float:
     """Minimize squared hinges over one binary variable after the other; returns the largest change of a truth value.

@@ -60,6 +60,7 @@ class BeliefPropagation(Method):
         Args:
             scopes: how many sets of variables each set stands for, if it is more than one.
         """
+        problem.progress("making factors", 0, 0)
         possible = propagate(network)
         problem.limits.check("making factors")
         graph, readings = build_graph(network, possible, scopes)
