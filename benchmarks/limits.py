@@ -25,6 +25,8 @@ from .measure import machine
 QUERY = "advisedBy"
 # ai has 23 million groundings
 MAX_GROUNDINGS = 30_000_000
+# methods that import torch
+WITH_TORCH = {"auto", "exact", "mean-field"}
 # a run is within its limit up to this factor and these seconds more
 FACTOR, MORE = 1.2, 1.0
 # seconds of a split in Alchemy's world
@@ -126,7 +128,8 @@ def main(arguments: list[str]) -> int:
                     chosen.json.write_text(json.dumps({"machine": machine(), "world": world, "runs": [
                         asdict(run) for run in runs]}, indent=1) + "\n")
     print(as_table([run for run in runs if run.split in splits and run.limit in limits], chosen.splits))
-    print(f"\nimporting torch alone takes {import_seconds():.1f} s")
+    if WITH_TORCH & set(chosen.methods.split(",")):
+        print(f"\nimporting torch alone takes {import_seconds():.1f} s, which {', '.join(sorted(WITH_TORCH))} need")
     return 0
 
 
