@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from ..arguments import AtLeastOne, Count, NotNegative, checked
-from ..errors import CostError, LogicMPError, closest
+from ..errors import CostError, LimitError, LogicMPError, closest
 from ..facts.columns import Evidence
 from ..facts.db import load_facts, parse_facts
 from ..facts.roles import premises_from_facts, skip_outside
@@ -137,9 +137,11 @@ def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | N
         check_bindings(problem)
     solution = solver.solve(problem)
     if solution.status is Status.NONE:
-        raise CostError(f"method {solver.name!r} stopped before its first step, so the rules had no effect", None,
-                        f"raise the time limit of {limits.seconds:g} s (max_seconds), or use a faster method"
-                        if limits.seconds is not None and limits.is_over() else "set iterations to at least 1")
+        message = f"method {solver.name!r} stopped before its first step, so the rules had no effect"
+        if limits.seconds is not None and limits.is_over():
+            raise LimitError(message, f"raise the time limit of {limits.seconds:g} s (max_seconds), or use a faster "
+                             "method")
+        raise CostError(message, None, "set iterations to at least 1")
     return Marginals([answer(q, solution, problem) for q in queries], solution, known, solver.name, semantics)
 
 
