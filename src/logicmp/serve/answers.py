@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import LimitError, LogicMPError
+from ..errors import LogicMPError
 from ..execute.explain import find_atom
 from ..execute.inputs import world_tensors
 from ..execute.schedule import Schedule
@@ -29,14 +29,13 @@ from ..inference.run import find_world, infer
 from ..layer import LogicMP
 from ..limits import Limits
 from ..normalize.build import normalize_theory
-from ..parse.query import parse_queries
 from ..parse.syntax import Atom, Formula, Variable, free_variables, put_constants
 from ..parse.theory import Predicate, Theory
 from ..plan.build import build_plan
 from ..show.report import report_answers
 from .examples import EXAMPLES
 from .programs import method_options
-from .reading import MAX_ATOMS, Ask, Read, read
+from .reading import Ask, Read, read
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -61,9 +60,6 @@ def answer(ask: Ask, limits: Limits) -> dict[str, Any]:
     seconds = time.perf_counter() - start
     groups = [_group(given, model.theory) for given in found.answers]
     n_answers = sum(len(group["answers"]) for group in groups)
-    if n_answers > MAX_ATOMS:
-        raise LimitError(f"the queries have {n_answers:,} answers (limit of the playground {MAX_ATOMS:,})",
-                         "query fewer atoms")
     trace, note = _trace(found.world, ask)
     frames = [] if trace is None else [_frame(found.answers, q, found.world) for q in trace.marginals]
     difference, why = _difference(found, model, ask, limits)
@@ -248,9 +244,7 @@ def _plan(world: World, semantics: str) -> str:
 def explain(ask: Ask, limits: Limits) -> dict[str, Any]:
     """Which rules pushed an atom at the end of mean field, and through which groundings."""
     model = read(ask)
-    queried = {name for q in parse_queries(model.query, model.theory, "query") for name in q.predicates} \
-        if model.query else set()
-    world = find_world(model.facts, queried)
+    world = find_world(model.facts, model.queried)
     if ask["semantics"] != "paper" and any(rule.is_hard for rule in world.theory.rules):
         # as `infer` does
         world = merge_exclusive(world)
@@ -314,7 +308,7 @@ def _finite(x: float | None) -> float | None:
     return x if x is not None and math.isfinite(x) else None
 
 
-def warm_up() -> None:
+def prepare() -> None:
     """Run each part once, so that children find everything imported and planned."""
     ask = {"rules": EXAMPLES[0].rules, "facts": EXAMPLES[0].facts, "query": EXAMPLES[0].query, "method": "auto",
            "semantics": "exact", "iterations": 2, "damping": 0.5, "temperature": 1.0, "seed": 0}

@@ -17,7 +17,7 @@ import asyncio
 import contextlib
 import ipaddress
 import socket
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -25,9 +25,9 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, JSONResponse
+from fastapi.responses import FileResponse, HTMLResponse, JSONResponse
 from starlette.exceptions import HTTPException
-from starlette.staticfiles import StaticFiles
+from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .. import __version__
@@ -85,7 +85,7 @@ def create_app(settings: Settings, hosts: Collection[str] = ()) -> FastAPI:
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        nurseries.update({kind: Nursery(kind, settings) for kind in ("reading", "solving")})
+        nurseries.update({name: Nursery(f"{__package__}.{name}", settings) for name in ("reading", "answers")})
         started = asyncio.gather(*(nursery.wait() for nursery in nurseries.values()), return_exceptions=True)
         try:
             yield
@@ -98,9 +98,9 @@ def create_app(settings: Settings, hosts: Collection[str] = ()) -> FastAPI:
                   description="Markov logic in a browser. Rules, facts and queries are texts, as in files of the "
                   "command line.")
 
-    async def work(request: Request, kind: str, task: str, body: Model) -> dict[str, Any]:
+    async def work(request: Request, name: str, task: str, body: Model) -> dict[str, Any]:
         """The answer of a child, which is killed if the client goes away."""
-        asked = asyncio.ensure_future(nurseries[kind].ask(task, body.model_dump()))
+        asked = asyncio.ensure_future(nurseries[name].ask(task, body.model_dump()))
         gone = asyncio.ensure_future(_until_disconnected(request))
         try:
             await asyncio.wait({asked, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -126,12 +126,12 @@ def create_app(settings: Settings, hosts: Collection[str] = ()) -> FastAPI:
 
     @app.post("/api/infer", response_model=Answers, responses={**_PROBLEMS}, summary="Answer the queries")
     async def infer(request: Request, body: Question) -> Any:
-        return JSONResponse(await work(request, "solving", "answer", body))
+        return JSONResponse(await work(request, "answers", "answer", body))
 
     @app.post("/api/explain", response_model=Explanation, responses={**_PROBLEMS},
               summary="Which rules pushed an atom, and through which groundings")
     async def explain(request: Request, body: AtomQuestion) -> Any:
-        return JSONResponse(await work(request, "solving", "explain", body))
+        return JSONResponse(await work(request, "answers", "explain", body))
 
     @app.post("/api/code", response_model=Code, responses={**_PROBLEMS}, summary="The same in Python and in a shell")
     async def code(body: Question) -> Any:
@@ -141,13 +141,16 @@ def create_app(settings: Settings, hosts: Collection[str] = ()) -> FastAPI:
     @app.post("/api/report", response_class=HTMLResponse, responses={**_PROBLEMS},
               summary="A page to keep, which needs no other file")
     async def report(request: Request, body: Question) -> Any:
-        found = await work(request, "solving", "report", body)
+        found = await work(request, "answers", "report", body)
         return HTMLResponse(found["html"], headers={"Content-Disposition": 'attachment; filename="logicmp-report.html"',
                                                     "Content-Security-Policy": "sandbox; default-src 'none'; "
                                                     "style-src 'unsafe-inline'"})
 
     _handle_errors(app)
-    app.mount("/", StaticFiles(directory=PAGE, html=True), name="page")
+    # one route for each file: nothing else can be read
+    for path in (path for path in PAGE.rglob("*") if path.is_file()):
+        name = path.relative_to(PAGE).as_posix()
+        app.router.routes.append(Route("/" if name == "index.html" else f"/{name}", _file(path)))
     app.add_middleware(Guard, hosts={*LOCAL, *(host.lower() for host in hosts)})
     return app
 
@@ -168,6 +171,13 @@ def make_server(settings: Settings, hosts: Collection[str] = ()) -> uvicorn.Serv
     return uvicorn.Server(uvicorn.Config(create_app(settings, hosts), log_level="warning", access_log=False,
                                          server_header=False, timeout_keep_alive=20, timeout_graceful_shutdown=2,
                                          ws="none", h11_max_incomplete_event_size=64_000))
+
+
+def _file(path: Path) -> Callable[[Request], Awaitable[Response]]:
+    async def send(request: Request) -> Response:
+        return FileResponse(path)
+
+    return send
 
 
 async def _until_disconnected(request: Request) -> None:
@@ -205,7 +215,9 @@ def _handle_errors(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def other(request: Request, error: HTTPException) -> Response:
-        return _problem(error.status_code, "request", error.detail, **dict(error.headers or {}))
+        # a body that is no text is as wrong as one that is no JSON
+        status = 422 if error.status_code == 400 else error.status_code
+        return _problem(status, "request", error.detail, **dict(error.headers or {}))
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> Response:
@@ -269,9 +281,6 @@ class Guard:
             # a link to the page from another site is fine
             if method != "GET" or headers.get("sec-fetch-mode") != "navigate":
                 return _problem(403, "request", "requests from other sites are rejected")
-        length = headers.get("content-length", "0")
-        if length.isdecimal() and int(length) > MAX_BODY:
-            return _too_large()
         return None
 
 
@@ -283,9 +292,11 @@ async def _read_body(receive: Receive) -> list[Message] | None:
         if message["type"] != "http.request":
             return [message]
         body += message.get("body", b"")
-        if len(body) > MAX_BODY:
+        is_last = not message.get("more_body")
+        # a client that has sent everything reads the answer; one that goes on is cut off
+        if len(body) > MAX_BODY and (is_last or len(body) > 4 * MAX_BODY):
             return None
-        if not message.get("more_body"):
+        if is_last:
             return [{"type": "http.request", "body": bytes(body), "more_body": False}]
 
 

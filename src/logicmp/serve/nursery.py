@@ -2,7 +2,7 @@
 
 Room: **serve** (reading, answers -> nursery -> app).
 
-    nursery = Nursery("solving", Settings())
+    nursery = Nursery("logicmp.serve.answers", Settings())
     answer = await nursery.ask("answer", {"rules": ...})       about 10 ms more than the work itself
 
 The nursery is a program of its own (`python -m logicmp.serve.nursery`), without threads, so that forking is safe. A
@@ -21,8 +21,9 @@ import socket
 import subprocess
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 from ..errors import LogicMPError
@@ -36,6 +37,8 @@ PATIENCE = 1.0
 START = 120.0
 # what an answer starts with
 DONE, WRONG, FAILED = "done", "wrong", "failed"
+# an error, and the request that it is about, as a value for the page
+Describe = Callable[[LogicMPError, Mapping[str, Any]], dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -83,12 +86,12 @@ class Nursery:
     """A program that forks a child for each request; it is started at once, and again if it ends.
 
     Args:
-        kind: "reading" (no torch), or "solving".
+        module: its `TASKS` are the work, by name, and its `prepare` is called before the first child.
         settings: limits.
     """
 
-    def __init__(self, kind: str, settings: Settings):
-        self.kind = kind
+    def __init__(self, module: str, settings: Settings):
+        self.module = module
         self.settings = settings
         self._turns = asyncio.Semaphore(settings.workers)
         self._waiting = 0
@@ -100,7 +103,7 @@ class Nursery:
         self._control, other = socket.socketpair()
         # one thread: forking is safe, and requests do not compete for cores
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-        command = [sys.executable, "-P", "-m", "logicmp.serve.nursery", self.kind, str(other.fileno())]
+        command = [sys.executable, "-P", "-m", "logicmp.serve.nursery", self.module, str(other.fileno())]
         with other:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[other.fileno()],
                                              env=environment, start_new_session=True)
@@ -152,19 +155,21 @@ class Nursery:
             settings = self.settings
             order = {"task": task, "request": request, "seconds": settings.seconds, "memory": settings.memory,
                      "groundings": settings.groundings}
-            # while the nursery imports torch, nobody reads: no limit of time for this part
+            # the nursery reads when it has imported everything
             with contextlib.suppress(ConnectionError):
-                writer.write(json.dumps(order).encode() + b"\n")
-                await writer.drain()
-            async with asyncio.timeout(START):
-                number = int(await reader.readline() or 0)
-            self.is_ready = True
+                async with asyncio.timeout(START):
+                    writer.write(json.dumps(order).encode() + b"\n")
+                    await writer.drain()
+                    number = int(await reader.readline() or 0)
             if not number:
                 return await self._retry(task, request, is_again)
-            async with asyncio.timeout(LATE * settings.seconds + GRACE + PATIENCE):
-                answer = await reader.read(MAX_ANSWER)
-                while not reader.at_eof():
-                    answer += await reader.read(MAX_ANSWER)
+            self.is_ready = True
+            answer = b""
+            with contextlib.suppress(ConnectionError):
+                async with asyncio.timeout(LATE * settings.seconds + GRACE + PATIENCE):
+                    while not reader.at_eof():
+                        answer += await reader.read(MAX_ANSWER)
+            # it has ended, and its number may belong to another process
             number = 0
         except TimeoutError:
             raise CutOffError(f"the time limit of {self.settings.seconds:g} s was reached") from None
@@ -201,15 +206,19 @@ def _read_answer(data: bytes) -> dict[str, Any]:
 # the program
 
 
-def main(kind: str, descriptor: int) -> None:
-    """Import everything, then fork a child for each socket that arrives, until the server closes the connection."""
-    if kind == "solving":
-        from .answers import TASKS, warm_up
+def main(module: str, descriptor: int) -> None:
+    """Import everything, then fork a child for each socket that arrives, until the server closes the connection.
 
-        warm_up()
-    else:
-        from .reading import TASKS
-    tasks = {**TASKS, "ready": lambda ask, limits: {}}
+    Args:
+        module: see `Nursery`.
+        descriptor: of the socket that leads to the server.
+    """
+    # not imported by the server, which needs neither numpy nor the parser
+    from .reading import describe_error
+
+    found = import_module(module)
+    found.prepare()
+    tasks = {**found.TASKS, "ready": lambda ask, limits: {}}
     # the system removes children that ended
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -220,11 +229,11 @@ def main(kind: str, descriptor: int) -> None:
                 return
             if os.fork() == 0:
                 control.close()
-                _serve(tasks, descriptors[0])
+                _serve(tasks, describe_error, descriptors[0])
             os.close(descriptors[0])
 
 
-def _serve(tasks: Mapping[str, Any], descriptor: int) -> None:
+def _serve(tasks: Mapping[str, Any], describe: Describe, descriptor: int) -> None:
     """Answer one request, and end the process."""
     code = 1
     try:
@@ -232,7 +241,7 @@ def _serve(tasks: Mapping[str, Any], descriptor: int) -> None:
         with socket.socket(fileno=descriptor) as connection, connection.makefile("rb") as received:
             connection.sendall(b"%d\n" % os.getpid())
             order = json.loads(received.readline())
-            status, body = _work(tasks, order)
+            status, body = _work(tasks, describe, order)
             connection.sendall(f"{status}\n{json.dumps(body)}".encode())
             code = 0
     except BrokenPipeError:
@@ -243,18 +252,16 @@ def _serve(tasks: Mapping[str, Any], descriptor: int) -> None:
         os._exit(code)
 
 
-def _work(tasks: Mapping[str, Any], order: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    from .reading import describe_error
-
+def _work(tasks: Mapping[str, Any], describe: Describe, order: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     try:
         limits = Limits(order["seconds"], order["groundings"], order["memory"] + _own_memory())
         _limit_processor(order["seconds"])
         with kept(limits):
             return DONE, tasks[order["task"]](order["request"], limits)
     except LogicMPError as error:
-        return WRONG, describe_error(error, order["request"])
+        return WRONG, describe(error, order["request"])
     except RecursionError:
-        return WRONG, describe_error(LogicMPError("the model is nested too deep", "split long formulas"), {})
+        return WRONG, describe(LogicMPError("the model is nested too deep", "split long formulas"), {})
     except BaseException:
         # into the log of the server, not to the page
         traceback.print_exc()

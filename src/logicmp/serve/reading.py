@@ -8,7 +8,7 @@ Room: parse, facts, normalize -> **serve** (reading -> answers -> nursery -> app
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,8 +20,10 @@ from ..normalize.review import find_warnings
 from ..parse.query import parse_queries
 from ..parse.reader import read_statements
 from ..parse.resolve import resolve
+from ..parse.syntax import free_variables
 from ..parse.theory import Theory
 from ..parse.tokens import Include, Statement
+from .examples import EXAMPLES
 
 # of all predicates together, observed or not
 MAX_ATOMS = 20_000
@@ -36,6 +38,8 @@ class Read:
     facts: Evidence
     # None for every predicate that is not closed
     query: str | None
+    # the predicates in it
+    queried: Collection[str]
 
 
 
@@ -51,7 +55,7 @@ def read_rules(text: str) -> tuple[Theory, list[Statement]]:
 
 
 def read(ask: Ask) -> Read:
-    """Read rules and facts, and reject what has too many atoms."""
+    """Read rules, facts and queries, and reject what has too many atoms or answers."""
     theory, _ = read_rules(ask["rules"])
     facts = parse_facts(ask.get("facts", ""), theory, "facts")
     sizes = facts.theory.sizes
@@ -60,7 +64,12 @@ def read(ask: Ask) -> Read:
         raise LimitError(f"the model has {n_atoms:,} atoms (limit of the playground {MAX_ATOMS:,})",
                          "use fewer constants, or run logicmp infer on your machine")
     query = ask.get("query", "").strip()
-    return Read(facts.theory, facts, query or None)
+    queries = parse_queries(query, facts.theory, "query") if query else []
+    n_answers = sum(math.prod(sizes[t] for t in free_variables(found.formula).values()) for found in queries)
+    if n_answers > MAX_ATOMS:
+        raise LimitError(f"the queries have {n_answers:,} answers (limit of the playground {MAX_ATOMS:,})",
+                         "query fewer atoms, or formulas with fewer variables")
+    return Read(facts.theory, facts, query or None, {name for found in queries for name in found.predicates})
 
 
 def check(ask: Ask) -> dict[str, Any]:
@@ -122,6 +131,11 @@ def describe_error(error: LogicMPError, ask: Ask, where: str = "model") -> dict[
         found |= {"where": span.source.name, "line": whole.line, "column": whole.column,
                   "start": _utf16(text, whole.start), "end": _utf16(text, whole.end)}
     return found
+
+
+def prepare() -> None:
+    """Read a model, so that children find everything imported."""
+    check({"rules": EXAMPLES[0].rules, "facts": EXAMPLES[0].facts, "query": EXAMPLES[0].query})
 
 
 TASKS: Mapping[str, Callable[..., dict[str, Any]]] = {"check": lambda ask, limits: check(ask)}
