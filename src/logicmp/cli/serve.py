@@ -24,7 +24,7 @@ def serve(
         help="Listen on this address; 0.0.0.0 lets other machines connect, without a password.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Listen on this port; 0 picks a free one.")] = 8417,
     allow_host: Annotated[list[str] | None, typer.Option(
-        metavar="NAME", help="Also answer requests for this host name, for example behind a proxy; repeatable.")] = None,
+        metavar="NAME", help="Also answer requests for this host name, as behind a proxy; repeatable.")] = None,
     max_seconds: Annotated[float, typer.Option(help="Time limit of a request, in seconds, above 0.")] = 10.0,
     max_memory: Annotated[str, typer.Option(
         metavar="SIZE", help="Memory limit of a request, such as 500MB or 2GB.")] = "1GB",

@@ -38,8 +38,6 @@ from .programs import method_options
 from .reading import Ask, Read, read
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from ..execute.report import Trace
 
 # of the course of mean field: probabilities, over all frames

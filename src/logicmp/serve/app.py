@@ -138,7 +138,7 @@ def create_app(settings: Settings, hosts: Collection[str] = ()) -> FastAPI:
         ask = body.model_dump()
         return {"python": python_program(ask), "command": shell_commands(ask)}
 
-    @app.post("/api/report", response_class=HTMLResponse, responses={**_PROBLEMS},
+    @app.post("/api/report", response_model=None, responses={200: {"content": {"text/html": {}}}, **_PROBLEMS},
               summary="A page to keep, which needs no other file")
     async def report(request: Request, body: Question) -> Any:
         found = await work(request, "answers", "report", body)
@@ -276,11 +276,12 @@ class Guard:
             return _problem(403, "request", f"this server is not {host[:100]!r}",
                             "start it with --allow-host NAME for another name")
         origin = headers.get("origin")
-        is_foreign = origin is not None and origin.partition("://")[2] != host
-        if is_foreign or headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-            # a link to the page from another site is fine
-            if method != "GET" or headers.get("sec-fetch-mode") != "navigate":
-                return _problem(403, "request", "requests from other sites are rejected")
+        is_foreign = (origin is not None and origin.partition("://")[2] != host) or headers.get(
+            "sec-fetch-site", "same-origin") not in ("same-origin", "none")
+        # a link to the page from another site is fine
+        is_link = method == "GET" and headers.get("sec-fetch-mode") == "navigate"
+        if is_foreign and not is_link:
+            return _problem(403, "request", "requests from other sites are rejected")
         return None
 
 

@@ -92,8 +92,8 @@ C(a, a).
 
 TAGGER = Example(
     "tagger", "Tagger with BIO labels",
-    "A tagger decides word by word, so I can follow O. The rules say which label comes before I: New becomes the start of "
-    "a name. Lower both weights to 0 to see the tagger alone.", """\
+    "A tagger decides word by word, so I can follow O. The rules say which label comes before I, and New becomes the "
+    "start of a name. Set both weights to 0 to see the tagger alone.", """\
 token = {Anna, Maria, visited, New, York, City}
 label(token) in {O, B-PER, I-PER, B-LOC, I-LOC}
 
@@ -203,8 +203,8 @@ parent(Oak, Plant)
 
 ENTITIES = Example(
     "entities", "Same person? From a table",
-    "Each column of a table of customers is a predicate. Equal values suggest one person, and transitivity joins C1 and "
-    "C3, which share nothing. Select a pair to see which rules and which records link it.", """\
+    "Each column of a table of customers is a predicate. Equal values suggest one person, and transitivity joins C1 "
+    "and C3, which share nothing. Select a pair to see which rules and which records link it.", """\
 customer = {C1, C2, C3, C4, C5, C6}
 symmetric Same(customer, customer)
 *Name(customer, name)

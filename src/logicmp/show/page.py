@@ -31,6 +31,7 @@ td.number { text-align: right; font-variant-numeric: tabular-nums; } p.note { co
 svg text { fill: var(--soft); font-size: 11px; } .mark { fill: var(--mark); } .faint { fill: var(--faint); }
 .curve { fill: none; stroke: var(--mark); stroke-width: 2; } .axis { stroke: var(--line); }
 """
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,8 @@ class Page:
         body = "\n".join(f"<section><h2>{escape(heading)}</h2>\n{''.join(part.text for part in parts)}</section>"
                          for heading, parts in self.sections)
         return (f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
-                "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-                f'\n<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+                f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
+                '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
                 f"<title>{escape(self.title)}</title>\n<style>{STYLE}</style></head>\n"
                 f"<body><main><h1>{escape(self.title)}</h1>\n{body}</main></body></html>\n")
 
@@ -133,6 +134,7 @@ def curves(lines: Mapping[str, Sequence[float]], what: str) -> Html:
         span = (high - low) or 1.0
         points = " ".join(f"{4 + 232 * k / max(1, len(values) - 1):.1f},{36 - 32 * (value - low) / span:.1f}"
                           for k, value in enumerate(values) if math.isfinite(value))
-        drawn = Html(f'<svg width="240" height="40" aria-hidden="true"><polyline class="curve" points="{points}"/></svg>')
+        drawn = Html('<svg width="240" height="40" aria-hidden="true">'
+                     f'<polyline class="curve" points="{points}"/></svg>')
         rows.append([name, values[0], values[-1], drawn])
     return table([what, "first", "last", "course"], rows)

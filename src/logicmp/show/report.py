@@ -66,8 +66,8 @@ def _course(found: Marginals, bound: Sequence[float], violations: Sequence[Seque
     rules = [str(rule) for rule in found.world.theory.rules]
     by_rule = {rule: [row[f] for row in violations] for f, rule in enumerate(rules)}
     most = sorted(by_rule, key=lambda rule: -by_rule[rule][-1])
-    return [paragraph(f"The course of mean field over {plural(len(bound) - 1, 'iteration')}; the rule with most expected "
-                      "violations is first.", True),
+    return [paragraph(f"The course of mean field over {plural(len(bound) - 1, 'iteration')}; the rule with most "
+                      "expected violations is first.", True),
             curves({"lower bound of log Z": bound, **{rule: by_rule[rule] for rule in most}},
                    "bound, then expected violations")]
 
