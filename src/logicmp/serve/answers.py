@@ -253,20 +253,25 @@ def explain(ask: Ask, limits: Limits) -> dict[str, Any]:
     return _explain(world, ask, ask["atom"])
 
 
-def _explain(world: World, ask: Ask, text: str) -> dict[str, Any]:
+def _explain(world: World, ask: Ask, name: str) -> dict[str, Any]:
     layer, unary, evidence = _layer(world, ask)
-    atom = find_atom(text, world.theory, world.sizes)
-    pushes = layer.explain(text, unary, evidence)
+    atom = find_atom(name, world.theory, world.sizes)
+    pushes = layer.explain(name, unary, evidence)
     rules = {str(rule): rule for rule in reversed(world.theory.rules)}
     shown = []
     for push in pushes:
         rule = rules[push.rule]
-        groundings = [{"amount": amount, "text": _grounded(rule.formula, names, world.theory)}
-                      for amount, names in push.groundings(TOP_GROUNDINGS)]
+        # a grounding can have several products, each with an amount of its own
+        amounts: dict[str, float] = {}
+        for amount, names in push.groundings(4 * TOP_GROUNDINGS):
+            text = _grounded(rule.formula, names, world.theory)
+            amounts[text] = amounts.get(text, 0.0) + amount
+        most = sorted(amounts.items(), key=lambda pair: -abs(pair[1]))[:TOP_GROUNDINGS]
+        groundings = [{"amount": amount, "text": text} for text, amount in most]
         shown.append({"rule": push.rule, "line": None if rule.span is None else rule.span.line,
                       "amount": push.amount, "groundings": groundings})
     before = world.unary.get(atom.predicate)
-    return {"atom": text, "observed": False, "before": 0.0 if before is None else float(before[atom.place]),
+    return {"atom": name, "observed": False, "before": 0.0 if before is None else float(before[atom.place]),
             "pushes": shown}
 
 

@@ -13,7 +13,7 @@ export function layout(names, pairs, wide, high) {
         dx[a] += u * force; dy[a] += v * force; dx[b] -= u * force; dy[b] -= v * force
       }
       // towards the middle, so that parts stay together
-      dx[a] -= 0.08 * x[a]; dy[a] -= 0.08 * y[a]
+      dx[a] -= 0.5 * x[a]; dy[a] -= 0.5 * y[a]
     }
     for (const [a, b] of edges) {
       const u = x[a] - x[b], v = y[a] - y[b], force = Math.hypot(u, v) / ideal / 2

@@ -349,9 +349,10 @@ function showWhy(found) {
     rows.push(row(push.amount, push.rule, "", push.line))
     for (const part of push.groundings) rows.push(row(part.amount, part.text, "part", null))
   }
+  const hasValue = group().answers.some((answer) => answer.atom === found.atom && answer.value !== null)
   const sum = found.before + found.pushes.reduce((total, push) => total + push.amount, 0)
   box.replaceChildren(whyHead(found.atom), element("table", {}, element("tbody", {}, ...rows)),
-    element("p", { className: "note", textContent: `Amounts add to the log-odds in mean field; an indented line is the part of one grounding. Sum ${signed(sum)}: probability ${short(1 / (1 + Math.exp(-sum)))} if the atom is not one of several values.` }))
+    element("p", { className: "note", textContent: `Amounts add to the log-odds of mean field; an indented line is the part of one grounding. Sum ${signed(sum)}${hasValue ? ", compared with the other values." : `: probability ${short(1 / (1 + Math.exp(-sum)))} in mean field.`}` }))
 }
 
 // the course

@@ -35,15 +35,13 @@ export function heat(p) {
   return { background: `rgb(${mixed.join(" ")})`, color: 1.05 / (light + 0.05) >= 4.5 ? "#ffffff" : "#0b0f16" }
 }
 
-function says(answer, p) {
-  const before = answer.before === null ? "" : `, before the rules ${long(answer.before)}`
-  return `${answer.atom}: ${long(p)}${before}${answer.observed ? ", a fact" : ""}`
-}
+const more = (answer) => (answer.observed ? ", a fact" : answer.before === null ? "" : `, before the rules ${long(answer.before)}`)
 
-function mark(button, answer, p, state) {
+// its name for those who do not see it begins with the text that is seen
+function mark(button, answer, p, state, seen = long(p)) {
   button.dataset.atom = answer.atom
-  button.setAttribute("aria-label", says(answer, p))
-  button.title = says(answer, p)
+  if (seen !== null) button.setAttribute("aria-label", `${answer.atom}: ${seen}${more(answer)}`)
+  button.title = `${answer.atom}: ${long(p)}${more(answer)}`
   button.classList.toggle("observed", answer.observed)
   if (state.chosen === answer.atom) button.classList.add("chosen")
   return button
@@ -63,14 +61,14 @@ function bars(group, values, state) {
       track.append(tick)
     }
     const button = element("button", { type: "button" }, element("span", { className: "name", textContent: answer.atom }), track,
-      element("span", { className: "number", textContent: long(p) }))
-    list.append(element("li", {}, mark(button, answer, p, state)))
+      element("span", { className: "number", textContent: long(p) }), element("span", { className: "unseen", textContent: more(answer) }))
+    list.append(element("li", {}, mark(button, answer, p, state, null)))
   }
   const parts = [list]
   if (order.length > shown.length) {
-    const more = element("button", { type: "button", className: "more", textContent: `Show all ${order.length.toLocaleString("en")}` })
-    more.dataset.more = "1"
-    parts.push(more)
+    const rest = element("button", { type: "button", textContent: `Show all ${order.length.toLocaleString("en")}` })
+    rest.dataset.more = "1"
+    parts.push(rest)
   }
   parts.push(element("p", { className: "note", textContent: "Bar: probability. Tick: probability before the rules." }))
   return parts
@@ -87,7 +85,7 @@ function cell(answer, p, state, text = short(p)) {
   const button = element("button", { type: "button", textContent: text })
   const { background, color } = heat(p)
   Object.assign(button.style, { background, color })
-  return mark(button, answer, p, state)
+  return mark(button, answer, p, state, text)
 }
 
 function matrix(group, values, state) {
@@ -145,7 +143,10 @@ function grid(group, values, state) {
       const [answer, p] = found[0]
       const others = found.filter(([, q]) => q > 0.05).map(([other]) => other.value)
       const button = cell(answer, p, state, p > 0.5 ? answer.value : "")
-      if (p < 0.995) button.append(element("small", { textContent: p > 0.5 ? short(p) : others.join(" ") }))
+      if (p < 0.995) {
+        button.append(" ", element("small", { textContent: p > 0.5 ? short(p) : others.join(" ") }))
+        mark(button, answer, p, state, button.textContent.trim())
+      }
       line.append(element("td", {}, button))
     }
     body.append(line)
@@ -170,7 +171,9 @@ function graph(group, values, state) {
     if (k >= 0 && p < 0.05) continue
     const [x1, y1] = places.get(a), [x2, y2] = places.get(b)
     const length = Math.hypot(x2 - x1, y2 - y1) || 1, ux = (x2 - x1) / length, uy = (y2 - y1) / length
-    const ends = { x1: x1 + 18 * ux, y1: y1 + 18 * uy, x2: x2 - 20 * ux, y2: y2 - 20 * uy }
+    // the two directions beside each other
+    const aside = k >= 0 && !isMutual ? 5 : 0
+    const ends = { x1: x1 + 18 * ux - aside * uy, y1: y1 + 18 * uy + aside * ux, x2: x2 - 20 * ux - aside * uy, y2: y2 - 20 * uy + aside * ux }
     if (k < 0) { svg.append(drawn("line", { class: "relation", ...ends })); continue }
     const edge = drawn("g", { class: "edge mark", role: "button", tabindex: -1 },
       drawn("line", { ...ends, "stroke-width": 1 + 4 * p, "stroke-opacity": 0.15 + 0.85 * p }), drawn("line", { ...ends, class: "hit" }))
