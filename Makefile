@@ -79,8 +79,9 @@ wheel: .venv/dev
 
 # chromium for tests/serve/test_browser.py
 .venv/browser: .venv/dev
-	@if [ -n "$$CHROMIUM" ] || command -v chromium || command -v chromium-browser || command -v google-chrome; then :; \
-	elif [ "$$(id -u)" = 0 ] && command -v apt-get; then \
+	@if [ -n "$$CHROMIUM" ] || { command -v chromium || command -v chromium-browser || command -v google-chrome; } \
+	  >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; \
 	else echo "error: the tests of the playground need chromium: install it (apt-get install chromium as root), or set" \
 	  "CHROMIUM to the path of the program" >&2; exit 1; fi

@@ -65,6 +65,11 @@ Gave(person, person, town)
     assert groups[0]["answers"][0]["probability"] == pytest.approx(1 / (1 + math.exp(-1)))
 
 
+def test_many_answers_are_bars() -> None:
+    rules = "t = {1, ..., 51}\nP(t, t)\n1 P(x, y)"
+    assert answer({**DEFAULTS, "rules": rules, "query": "P"}, Limits())["groups"][0]["views"] == ["bars"]
+
+
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
 def test_the_last_frame_is_the_answer_of_the_layer(example: Any) -> None:
     found = answer(ask(example, method="layer", iterations=7, damping=0.3, temperature=0.5), Limits())

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 MAX_FRAME_VALUES = 60_000
 # table cells for the comparison with exact inference
 MAX_EXACT_CELLS = 2**18
+# answers that are drawn as a table or a graph
+MAX_DRAWN = 2_500
 # edges of a relation, groundings of a rule in an explanation
 MAX_PAIRS, TOP_GROUNDINGS = 2_000, 4
 # a report explains this many atoms
@@ -103,7 +105,8 @@ def _group(given: Answer, theory: Theory) -> dict[str, Any]:
         args = [name for k, name in enumerate(row) if k != one]
         answers.append({"atom": text, "args": args, "value": label if one is None else row[one]})
     types = [t for k, t in enumerate(predicate.types) if k != one]
-    return {"query": given.query.text, "predicate": predicate.name, "views": _views(predicate, types), "types": types,
+    return {"query": given.query.text, "predicate": predicate.name, "types": types,
+            "views": _views(predicate, types) if len(texts) <= MAX_DRAWN else ["bars"],
             "answers": answers}
 
 

@@ -2,7 +2,8 @@
 // Every drawing is keyboard-operable: one mark takes part in the tab order, arrow keys move to the others.
 import { layout } from "./graph.js"
 
-export const MOST_BARS = 60
+// bars at first, and on request
+const FEW_BARS = 60, MOST_BARS = 2000
 const svgName = "http://www.w3.org/2000/svg"
 
 export function element(name, properties = {}, ...children) {
@@ -49,7 +50,7 @@ function mark(button, answer, p, state, seen = long(p)) {
 
 function bars(group, values, state) {
   const order = group.answers.map((answer, k) => [answer, values[k]]).sort((a, b) => b[1] - a[1])
-  const shown = state.all ? order : order.slice(0, MOST_BARS)
+  const shown = order.slice(0, state.all ? MOST_BARS : FEW_BARS)
   const list = element("ul", { className: "bars" })
   for (const [answer, p] of shown) {
     const fill = element("span", { className: "fill" })
@@ -66,9 +67,9 @@ function bars(group, values, state) {
   }
   const parts = [list]
   if (order.length > shown.length) {
-    const rest = element("button", { type: "button", textContent: `Show all ${order.length.toLocaleString("en")}` })
+    const rest = element("button", { type: "button", textContent: `Show ${Math.min(MOST_BARS, order.length).toLocaleString("en")} of ${order.length.toLocaleString("en")}` })
     rest.dataset.more = "1"
-    parts.push(rest)
+    parts.push(state.all ? element("p", { className: "note", textContent: `${(order.length - shown.length).toLocaleString("en")} more answers, less probable` }) : rest)
   }
   parts.push(element("p", { className: "note", textContent: "Bar: probability. Tick: probability before the rules." }))
   return parts
