@@ -31,7 +31,7 @@ def test_the_server_listens_on_this_machine_only() -> None:
         finally:
             process.send_signal(signal.SIGINT)
             _, errors = process.communicate(timeout=30)
-    assert errors == ""
+    assert errors == "" and process.returncode == 0
 
 
 @pytest.mark.parametrize("words, message", [

@@ -161,6 +161,7 @@ def test_a_defect_of_the_program_is_not_shown(server: Running, monkeypatch: pyte
     monkeypatch.setattr("logicmp.serve.app.python_program", fail)
     response = server.client.post("/api/code", json=MODEL)
     assert "secret" not in str(problem(response, 500, "internal"))
+    assert response.headers["Content-Security-Policy"] == HEADERS["Content-Security-Policy"]
 
 
 @pytest.mark.parametrize("model, message", [

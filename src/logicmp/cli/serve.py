@@ -58,7 +58,8 @@ def serve(
                       "machine with --allow-host")
     if browser:
         webbrowser.open(address)
-    with contextlib.closing(listening):
+    # Ctrl+C is the way to stop it
+    with contextlib.closing(listening), contextlib.suppress(KeyboardInterrupt):
         run_server(settings, listening, [*(allow_host or []), *([] if host in EVERYWHERE else [host])])
 
 

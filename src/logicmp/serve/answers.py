@@ -60,7 +60,7 @@ def answer(ask: Ask, limits: Limits) -> dict[str, Any]:
     seconds = time.perf_counter() - start
     groups = [_group(given, model.theory) for given in found.answers]
     n_answers = sum(len(group["answers"]) for group in groups)
-    trace, note = _trace(found.world, ask)
+    trace, note = _trace(found.world, ask, limits)
     frames = [] if trace is None else [_frame(found.answers, q, found.world) for q in trace.marginals]
     difference, why = _difference(found, model, ask, limits)
     _fill(groups, found, frames)
@@ -179,11 +179,12 @@ def _layer(world: World, ask: Ask) -> tuple[Any, Any, Any]:
     return layer, unary, evidence
 
 
-def _trace(world: World, ask: Ask) -> tuple[Trace | None, list[str]]:
+def _trace(world: World, ask: Ask, limits: Limits) -> tuple[Trace | None, list[str]]:
     """Mean field iteration by iteration, None and a note where there is none."""
     if not world.latent:
         return None, []
     try:
+        limits.check("answering")
         layer, unary, evidence = _layer(world, ask)
         return layer.trace(unary, evidence), []
     except LogicMPError as error:
@@ -293,7 +294,7 @@ def report(ask: Ask, limits: Limits) -> dict[str, Any]:
     start = time.perf_counter()
     found = _infer(model, ask, limits)
     seconds = time.perf_counter() - start
-    trace, _ = _trace(found.world, ask)
+    trace, _ = _trace(found.world, ask, limits)
     difference, _ = _difference(found, model, ask, limits)
     explained = []
     if trace is not None:

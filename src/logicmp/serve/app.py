@@ -32,7 +32,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .. import __version__
 from .examples import EXAMPLES
-from .nursery import BusyError, CutOffError, Nursery, Settings, WrongModelError
+from .nursery import BusyError, CutOffError, FailedError, Nursery, Settings, WrongModelError
 from .programs import python_program, shell_commands
 from .schema import (
     MAX_BODY,
@@ -86,11 +86,13 @@ def create_app(settings: Settings, hosts: Collection[str] = ()) -> FastAPI:
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         nurseries.update({name: Nursery(f"{__package__}.{name}", settings) for name in ("reading", "answers")})
-        started = asyncio.gather(*(nursery.wait() for nursery in nurseries.values()), return_exceptions=True)
+        started = [asyncio.ensure_future(nursery.wait()) for nursery in nurseries.values()]
         try:
             yield
         finally:
-            started.cancel()
+            for future in started:
+                future.cancel()
+            await asyncio.gather(*started, return_exceptions=True)
             for nursery in nurseries.values():
                 nursery.close()
 
@@ -106,7 +108,7 @@ def create_app(settings: Settings, hosts: Collection[str] = ()) -> FastAPI:
             await asyncio.wait({asked, gone}, return_when=asyncio.FIRST_COMPLETED)
             if asked.done():
                 return await asked
-            raise HTTPException(499)
+            raise HTTPException(499, "the client is gone")
         finally:
             for future in (asked, gone):
                 future.cancel()
@@ -219,9 +221,12 @@ def _handle_errors(app: FastAPI) -> None:
         status = 422 if error.status_code == 400 else error.status_code
         return _problem(status, "request", error.detail, **dict(error.headers or {}))
 
-    @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> Response:
-        return _problem(500, "internal", "an unexpected error", "the log of the server has the details")
+        # outside of the guard, so the headers are added here
+        return _problem(500, "internal", "an unexpected error", "the log of the server has the details", **HEADERS)
+
+    app.add_exception_handler(FailedError, unexpected)
+    app.add_exception_handler(Exception, unexpected)
 
 
 class Guard:

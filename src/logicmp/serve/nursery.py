@@ -74,6 +74,10 @@ class CutOffError(Exception):
     """The process of a request was ended before it answered."""
 
 
+class FailedError(Exception):
+    """The work raised an unexpected error, which is in the log."""
+
+
 class WrongModelError(Exception):
     """The model is wrong, or over a limit; the argument is the description of the problem."""
 
@@ -130,6 +134,7 @@ class Nursery:
         Raises:
             BusyError: too many requests are waiting.
             CutOffError: the process ended without an answer, because of its limits.
+            FailedError: the work has a defect.
             WrongModelError: the model is wrong.
         """
         if self._waiting >= self.settings.queue:
@@ -199,7 +204,7 @@ def _read_answer(data: bytes) -> dict[str, Any]:
     if status.decode() == WRONG:
         raise WrongModelError(found)
     if status.decode() == FAILED:
-        raise RuntimeError(found["error"])
+        raise FailedError
     return found
 
 
@@ -265,7 +270,7 @@ def _work(tasks: Mapping[str, Any], describe: Describe, order: Mapping[str, Any]
     except BaseException:
         # into the log of the server, not to the page
         traceback.print_exc()
-        return FAILED, {"error": "an unexpected error"}
+        return FAILED, {}
 
 
 def _own_memory() -> int:

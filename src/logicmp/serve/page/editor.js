@@ -91,7 +91,7 @@ export function makeEditor(parent, { label, hint, isShort, onChange }) {
         ...(isShort ? [] : [lineNumbers(), highlightActiveLine()]), history(), drawSelection(), bracketMatching(), language,
         syntaxHighlighting(colours), look, marks, placeholder(hint), EditorView.lineWrapping,
         keymap.of([...defaultKeymap, ...historyKeymap]),
-        EditorView.contentAttributes.of({ "aria-label": label, spellcheck: "false", autocapitalize: "off" }),
+        EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0", spellcheck: "false", autocapitalize: "off" }),
         EditorView.updateListener.of((update) => { if (update.docChanged) onChange(update) }),
       ],
     }),

@@ -33,7 +33,7 @@ export function heat(p) {
   const mixed = low.map((x, k) => Math.round(x + (high[k] - x) * p))
   const [r, g, b] = mixed.map((x) => { x /= 255; return x <= 0.03928 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4 })
   const light = 0.2126 * r + 0.7152 * g + 0.0722 * b
-  return { background: `rgb(${mixed.join(" ")})`, color: 1.05 / (light + 0.05) >= 4.5 ? "#ffffff" : "#0b0f16" }
+  return { background: `rgb(${mixed.join(" ")})`, color: 1.05 / (light + 0.05) >= 4.5 ? "#ffffff" : "#000000" }
 }
 
 const more = (answer) => (answer.observed ? ", a fact" : answer.before === null ? "" : `, before the rules ${long(answer.before)}`)
