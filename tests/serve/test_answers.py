@@ -35,7 +35,7 @@ def test_the_answers_are_those_of_infer(example: Any) -> None:
         assert entries[atom]["log_odds"] == (odds if math.isfinite(odds) else None)
     assert "groundings" in found["plan"]
     # the strip begins before the rules
-    assert [entry["before"] for entry in entries.values()] == found["course"]["frames"][0]
+    assert [entry["before"] for entry in entries.values()] == found["trace"]["frames"][0]
 
 
 VIEWS = {"smokers": ["bars", "graph"], "blocks": ["matrix", "graph", "bars"], "tagger": ["sequence", "bars"],
@@ -74,9 +74,9 @@ def test_many_answers_are_bars() -> None:
 def test_the_last_frame_is_the_answer_of_the_layer(example: Any) -> None:
     found = answer(ask(example, method="layer", iterations=7, damping=0.3, temperature=0.5), Limits())
     assert found["groups"][0]["views"] == VIEWS[example.name]
-    assert found["course"]["iterations"] == list(range(8))
+    assert found["trace"]["iterations"] == list(range(8))
     assert found["method"] == "mean-field" and found["status"] == "iterations"
-    assert found["course"]["frames"][-1] == pytest.approx(
+    assert found["trace"]["frames"][-1] == pytest.approx(
         [entry["probability"] for entry in flat(found).values()], abs=1e-9)
     # what was stopped after seven iterations is compared with exact inference
     exact = infer(example.rules, example.facts, example.query)
@@ -89,16 +89,16 @@ def test_the_last_frame_is_the_answer_of_the_layer(example: Any) -> None:
         assert found["difference"] is None and found["why_no_difference"] == "the model is too large"
 
 
-def test_the_temperature_changes_the_course() -> None:
-    frames = [answer(ask(temperature=t), Limits())["course"]["frames"][-1] for t in (1.0, 0.2)]
+def test_the_temperature_changes_the_trace() -> None:
+    frames = [answer(ask(temperature=t), Limits())["trace"]["frames"][-1] for t in (1.0, 0.2)]
     assert frames[0] != pytest.approx(frames[1], abs=1e-3)
 
 
 def test_many_frames_are_thinned_out_but_keep_both_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("logicmp.serve.answers.MAX_FRAME_VALUES", 40)
-    course = answer(ask(iterations=30), Limits())["course"]
-    assert course["iterations"] == [0, 10, 20, 30]
-    assert len(course["frames"]) == len(course["bound"]) == len(course["violations"]) == 4
+    trace = answer(ask(iterations=30), Limits())["trace"]
+    assert trace["iterations"] == [0, 10, 20, 30]
+    assert len(trace["frames"]) == len(trace["bound"]) == len(trace["violations"]) == 4
 
 
 def test_observed_pairs_are_the_edges_of_a_graph() -> None:
@@ -113,9 +113,9 @@ def test_a_fact_decides_an_atom() -> None:
     assert entries["Cancer(Dora)"]["observed"] and entries["Cancer(Dora)"]["before"] == 0.0
 
 
-def test_a_model_without_unobserved_atoms_has_no_course() -> None:
+def test_a_model_without_unobserved_atoms_has_no_trace() -> None:
     found = answer({**DEFAULTS, "rules": "P(t)\n1 P(x)", "facts": "P(A)", "query": "P(A)"}, Limits())
-    assert found["course"] is None
+    assert found["trace"] is None
     assert flat(found)["P(A)"] == {"atom": "P(A)", "args": ["A"], "value": None, "probability": 1.0, "log_odds": None,
                                    "before": 1.0, "observed": True}
 
@@ -124,7 +124,7 @@ def test_pushes_add_up_to_the_next_update() -> None:
     # at the fixed point the next update is the state itself
     asked = ask(iterations=200)
     found = explain({**asked, "atom": "Smokes(Bob)"}, Limits())
-    final = answer(asked, Limits())["course"]["frames"][-1]
+    final = answer(asked, Limits())["trace"]["frames"][-1]
     q = final[list(flat(answer(asked, Limits()))).index("Smokes(Bob)")]
     total = found["before"] + sum(push["amount"] for push in found["pushes"])
     assert total == pytest.approx(math.log(q / (1 - q)), abs=1e-4)

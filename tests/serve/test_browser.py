@@ -240,7 +240,7 @@ def test_the_keyboard_alone_reaches_everything(tab: Tab) -> None:
             break
     wanted = ["Skip to the answers", "example", "share", "code", "report", "theme", "Rules", "Facts", "Query",
               "method", "Smokes", "bars", "Smokes(Anna)", "moment", "Sliders", "weight-0", "weight-1", "iterations",
-              "temperature", "Course of mean field", "Plan"]
+              "temperature", "Trace of mean field", "Plan"]
     assert [name for name in reached if name in wanted] == wanted
     # arrow keys: an atom, its explanation, an iteration, a weight
     page.locator('[data-atom="Smokes(Anna)"]').focus()

@@ -18,7 +18,7 @@ def test_a_report_has_the_most_probable_answers_first_and_says_what_is_missing()
     assert "<h2>Why" not in html and "<h2>Mean field" not in html and "<h2>Model" not in html
 
 
-def test_a_report_shows_difference_course_explanations_and_sources() -> None:
+def test_a_report_shows_difference_trace_explanations_and_sources() -> None:
     theory = parse_theory("P(t)\nQ(t)\n1 P(x)\n2 Q(x)")
     facts = parse_facts("P(A)", theory)
     found = infer(theory, facts, "Q")

@@ -1,8 +1,8 @@
-"""What a question computes: probabilities, the course of mean field, explanations, a report.
+"""What a question computes: probabilities, the trace of mean field, explanations, a report.
 
 Room: inference, layer, show -> **serve** (reading -> answers -> nursery -> app).
 
-    answer({"rules": ..., ...})       probabilities before and after, the course of mean field, the plan
+    answer({"rules": ..., ...})       probabilities before and after, the trace of mean field, the plan
     explain({..., "atom": "P(A)"})    which rules pushed an atom, and through which groundings
 
 Plain values in, plain values out, because this runs in a process of its own.
@@ -40,7 +40,7 @@ from .reading import Ask, Read, read
 if TYPE_CHECKING:
     from ..execute.report import Trace
 
-# of the course of mean field: probabilities, over all frames
+# of the trace of mean field: probabilities, over all frames
 MAX_FRAME_VALUES = 60_000
 # table cells for the comparison with exact inference
 MAX_EXACT_CELLS = 2**18
@@ -69,7 +69,7 @@ def answer(ask: Ask, limits: Limits) -> dict[str, Any]:
         "log_partition": _finite(found.log_partition), "bound": _finite(found.solution.elbo),
         "notes": [*found.notes, *note], "difference": difference, "why_no_difference": why,
         "groups": groups, "relations": list(_relations(found.world)),
-        "course": None if trace is None else _course(trace, frames, found.world.theory, n_answers),
+        "trace": None if trace is None else _trace_values(trace, frames, found.world.theory, n_answers),
         "plan": _plan(found.world, ask["semantics"]),
     }
 
@@ -167,7 +167,7 @@ def _relations(world: World) -> Iterator[dict[str, Any]]:
             yield {"predicate": name, "type": predicate.types[0], "pairs": [(names[a], names[b]) for a, b in pairs]}
 
 
-# the course of mean field
+# the trace of mean field
 
 
 def _layer(world: World, ask: Ask) -> tuple[Any, Any, Any]:
@@ -188,7 +188,7 @@ def _trace(world: World, ask: Ask, limits: Limits) -> tuple[Trace | None, list[s
         layer, unary, evidence = _layer(world, ask)
         return layer.trace(unary, evidence), []
     except LogicMPError as error:
-        return None, [f"no course of mean field: {error.message}"]
+        return None, [f"no trace of mean field: {error.message}"]
 
 
 def _frame(answers: Sequence[Answer], marginals: Mapping[str, Any], world: World) -> list[float | None]:
@@ -206,8 +206,8 @@ def _frame(answers: Sequence[Answer], marginals: Mapping[str, Any], world: World
     return found
 
 
-def _course(trace: Trace, frames: list[list[float | None]], theory: Theory, n_answers: int) -> dict[str, Any]:
-    """The course with all its numbers, but only as many frames as fit."""
+def _trace_values(trace: Trace, frames: list[list[float | None]], theory: Theory, n_answers: int) -> dict[str, Any]:
+    """The trace as plain values, with only as many frames as fit."""
     n = len(frames)
     most = max(2, MAX_FRAME_VALUES // max(1, n_answers))
     shown = sorted({round(k * (n - 1) / (most - 1)) for k in range(most)}) if n > most else list(range(n))
@@ -302,8 +302,8 @@ def report(ask: Ask, limits: Limits) -> dict[str, Any]:
                       for text, odds in zip(given.texts(), given.log_odds.tolist(), strict=True) if math.isfinite(odds)]
         most = sorted(open_atoms, key=lambda text: -abs(found[text] - 0.5))[:EXPLAINED]
         explained = [_explain(found.world, ask, text) for text in most]
-    course = None if trace is None else (trace.elbo.tolist(), trace.violations.tolist())
-    html = report_answers(found, model.theory, model.facts, seconds, difference, course,
+    html = report_answers(found, model.theory, model.facts, seconds, difference,
+                          None if trace is None else (trace.elbo.tolist(), trace.violations.tolist()),
                           [(e["atom"], [(p["amount"], p["rule"], [(g["amount"], g["text"]) for g in p["groundings"]])
                                         for p in e["pushes"]]) for e in explained],
                           {"Rules": ask["rules"], "Facts": ask.get("facts", ""), "Query": ask.get("query", "")})

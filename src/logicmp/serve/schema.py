@@ -128,7 +128,7 @@ class Relation(BaseModel):
     pairs: list[tuple[str, str]]
 
 
-class Course(BaseModel):
+class Trace(BaseModel):
     """Mean field, iteration by iteration."""
 
     iterations: list[int]
@@ -161,7 +161,7 @@ class Answers(BaseModel):
     why_no_difference: Annotated[str | None, Field(description="Why there is no difference to exact inference.")]
     groups: list[Group]
     relations: list[Relation]
-    course: Course | None
+    trace: Trace | None
     plan: Annotated[str, Field(description="The tensor plan of mean field.")]
 
 

@@ -137,4 +137,4 @@ def curves(lines: Mapping[str, Sequence[float]], what: str) -> Html:
         drawn = Html('<svg width="240" height="40" aria-hidden="true">'
                      f'<polyline class="curve" points="{points}"/></svg>')
         rows.append([name, values[0], values[-1], drawn])
-    return table([what, "first", "last", "course"], rows)
+    return table([what, "first", "last", "iterations"], rows)

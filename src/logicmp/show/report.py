@@ -1,4 +1,4 @@
-"""A report of answers as one HTML page: the input, the assumptions, the answers, the course, and explanations.
+"""A report of answers as one HTML page: the input, the assumptions, the answers, the trace, and explanations.
 
 Room: inference -> **show** (page -> report) -> serve, cli.
 """
@@ -24,7 +24,7 @@ Pushes = Sequence[tuple[float, str, Sequence[tuple[float, str]]]]
 
 def report_answers(found: Marginals, theory: Theory, facts: Evidence, seconds: float,
                    difference: Mapping[str, Any] | None = None,
-                   course: tuple[Sequence[float], Sequence[Sequence[float]]] | None = None,
+                   trace: tuple[Sequence[float], Sequence[Sequence[float]]] | None = None,
                    explained: Sequence[tuple[str, Pushes]] = (), sources: Mapping[str, str] | None = None) -> str:
     """The report of a run, as the text of an HTML file that needs no other file.
 
@@ -33,7 +33,7 @@ def report_answers(found: Marginals, theory: Theory, facts: Evidence, seconds: f
         theory, facts: what was read.
         seconds: time that inference took.
         difference: "largest", "atom" and "mean" difference to exact inference, if it was measured.
-        course: of mean field, the bound after each iteration, and the expected violations of each rule.
+        trace: of mean field, the bound after each iteration, and the expected violations of each rule.
         explained: atoms with the pushes that each rule gave them.
         sources: texts of the model by name.
     """
@@ -44,7 +44,7 @@ def report_answers(found: Marginals, theory: Theory, facts: Evidence, seconds: f
                      f"{difference['mean']:.4f} on average")
     page.add("Summary", listed([line for text in lines for line in text.splitlines()]))
     page.add("Answers", *_answers(found))
-    page.add("Mean field", *([] if course is None else _course(found, *course)))
+    page.add("Mean field", *([] if trace is None else _trace(found, *trace)))
     page.add("Why", *(part for atom, pushes in explained for part in _explained(atom, pushes)))
     page.add("Model", *(part for name, text in (sources or {}).items() if text.strip()
                         for part in (heading(name), code(text))))
@@ -62,11 +62,11 @@ def _answers(found: Marginals) -> list[Html]:
     return parts
 
 
-def _course(found: Marginals, bound: Sequence[float], violations: Sequence[Sequence[float]]) -> list[Html]:
+def _trace(found: Marginals, bound: Sequence[float], violations: Sequence[Sequence[float]]) -> list[Html]:
     rules = [str(rule) for rule in found.world.theory.rules]
     by_rule = {rule: [row[f] for row in violations] for f, rule in enumerate(rules)}
     most = sorted(by_rule, key=lambda rule: -by_rule[rule][-1])
-    return [paragraph(f"The course of mean field over {plural(len(bound) - 1, 'iteration')}; the rule with most "
+    return [paragraph(f"Mean field over {plural(len(bound) - 1, 'iteration')}; the rule with most "
                       "expected violations is first.", True),
             curves({"lower bound of log Z": bound, **{rule: by_rule[rule] for rule in most}},
                    "bound, then expected violations")]

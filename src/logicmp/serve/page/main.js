@@ -203,7 +203,7 @@ function show(answers) {
   state.answers = answers
   state.relations = answers.relations
   state.group = Math.min(state.group, answers.groups.length - 1)
-  const frames = answers.course?.frames.length ?? 0
+  const frames = answers.trace?.frames.length ?? 0
   if (state.moment !== null && state.moment >= frames) state.moment = null
   const seconds = answers.seconds < 0.0995 ? `${Math.max(1, Math.round(1000 * answers.seconds))} ms` : `${answers.seconds.toFixed(2)} s`
   const kind = answers.is_exact ? element("b", { className: "exact", textContent: "exact inference" })
@@ -217,7 +217,7 @@ function show(answers) {
   get("notes").hidden = !answers.notes.length
   get("plan").querySelector("pre").textContent = answers.plan
   showGroups()
-  showCourse()
+  showTrace()
   redraw()
   if (state.chosen && !get("why").hidden) explain(state.chosen)
   // so that tests can wait for new answers
@@ -231,7 +231,7 @@ const viewOf = (one) => { const chosen = state.view[one.predicate ?? one.query];
 function valuesAt(moment) {
   const final = group().answers.map((answer) => answer.probability)
   if (moment === null) return final
-  const frame = state.answers.course.frames[moment], from = offset(state.group)
+  const frame = state.answers.trace.frames[moment], from = offset(state.group)
   return final.map((p, k) => frame[from + k] ?? p)
 }
 
@@ -267,16 +267,16 @@ function redraw() {
 }
 
 function showStrip() {
-  const course = state.answers.course
-  get("strip").hidden = !course || group().predicate === null
+  const trace = state.answers.trace
+  get("strip").hidden = !trace || group().predicate === null
   if (get("strip").hidden) return
-  const n = course.frames.length
+  const n = trace.frames.length
   const range = get("moment")
   range.max = n
   range.value = state.moment ?? n
-  const number = state.moment === null ? null : course.iterations[state.moment]
+  const number = state.moment === null ? null : trace.iterations[state.moment]
   const text = number === null ? `Answers by ${state.answers.method}. Drag to see mean field, iteration by iteration.`
-    : number === 0 ? "Before the rules: facts alone." : `Mean field after iteration ${number} of ${course.iterations.at(-1)}.`
+    : number === 0 ? "Before the rules: facts alone." : `Mean field after iteration ${number} of ${trace.iterations.at(-1)}.`
   range.setAttribute("aria-valuetext", text)
   get("moment-text").textContent = text
   // not more pictures than can be seen
@@ -289,12 +289,12 @@ function showStrip() {
     thumbnail(canvas, group(), valuesAt(moment))
     canvas.dataset.moment = moment ?? n
     canvas.classList.toggle("now", (moment ?? n) === Number(range.value))
-    canvas.title = moment === null ? `answers by ${state.answers.method}` : `iteration ${course.iterations[moment]}`
+    canvas.title = moment === null ? `answers by ${state.answers.method}` : `iteration ${trace.iterations[moment]}`
   })
 }
 
 function setMoment(value) {
-  const n = state.answers.course.frames.length
+  const n = state.answers.trace.frames.length
   state.moment = value >= n ? null : value
   redraw()
 }
@@ -355,27 +355,27 @@ function showWhy(found) {
     element("p", { className: "note", textContent: `Amounts add to the log-odds of mean field; an indented line is the part of one grounding. Sum ${signed(sum)}${hasValue ? ", compared with the other values." : `: probability ${short(1 / (1 + Math.exp(-sum)))} in mean field.`}` }))
 }
 
-// the course
+// the trace
 
 const LINES = ["#2f6fd0", "#c2591b", "#2f8a5b", "#8a4fb0", "#9a7b10", "#b03a5b", "#3a8f9e", "#6b7280"]
 
-function showCourse() {
-  const course = state.answers.course, box = get("course").querySelector("div")
-  get("course").hidden = !course
-  if (!course || !get("course").open) return
+function showTrace() {
+  const trace = state.answers.trace, box = get("trace").querySelector("div")
+  get("trace").hidden = !trace
+  if (!trace || !get("trace").open) return
   const wide = 560, high = 130
   const chart = (name, lines) => {
     const all = lines.flatMap(([values]) => values), low = Math.min(...all), top = Math.max(...all), span = top - low || 1
-    const last = course.iterations.at(-1) || 1
+    const last = trace.iterations.at(-1) || 1
     const svg = drawn("svg", { viewBox: `0 0 ${wide} ${high + 24}`, width: wide, role: "img", "aria-label": `${name} over ${last} iterations, from ${lines[0]?.[0][0]?.toFixed(3)} to ${lines[0]?.[0].at(-1)?.toFixed(3)}` },
       drawn("line", { class: "axis", x1: 50, x2: wide, y1: high, y2: high }), drawn("text", { x: 0, y: 12 }, top.toPrecision(4)), drawn("text", { x: 0, y: high }, low.toPrecision(4)),
       drawn("text", { x: 50, y: high + 16 }, "0"), drawn("text", { x: wide - 80, y: high + 16 }, `${last} iterations`))
     for (const [values, colour] of lines)
-      svg.append(drawn("polyline", { stroke: colour, points: values.map((v, k) => `${50 + (course.iterations[k] / last) * (wide - 60)},${high - ((v - low) / span) * (high - 12) - 2}`).join(" ") }))
+      svg.append(drawn("polyline", { stroke: colour, points: values.map((v, k) => `${50 + (trace.iterations[k] / last) * (wide - 60)},${high - ((v - low) / span) * (high - 12) - 2}`).join(" ") }))
     return svg
   }
-  const rules = course.rules.map((rule, f) => [course.violations.map((row) => row[f]), LINES[f % LINES.length], rule])
-  box.replaceChildren(element("p", { className: "note", textContent: "Lower bound of log Z" }), chart("Lower bound of log Z", [[course.bound, LINES[0]]]),
+  const rules = trace.rules.map((rule, f) => [trace.violations.map((row) => row[f]), LINES[f % LINES.length], rule])
+  box.replaceChildren(element("p", { className: "note", textContent: "Lower bound of log Z" }), chart("Lower bound of log Z", [[trace.bound, LINES[0]]]),
     element("p", { className: "note", textContent: "Expected violations of each rule" }), ...(rules.length ? [chart("Expected violations", rules)] : []),
     ...rules.map(([, colour, rule]) => { const mark = element("i"); mark.style.background = colour; return element("p", { className: "key" }, mark, rule) }))
 }
@@ -408,7 +408,7 @@ async function copy(text, told) {
 
 function setTheme(name) {
   document.documentElement.dataset.theme = name
-  if (state.answers) { redraw(); showCourse() }
+  if (state.answers) { redraw(); showTrace() }
 }
 
 function start() {
@@ -435,7 +435,7 @@ function start() {
   get("moment").addEventListener("input", () => setMoment(Number(get("moment").value)))
   get("strip").querySelector(".frames").addEventListener("pointermove", (event) => { if (event.buttons && event.target.dataset.moment) setMoment(Number(event.target.dataset.moment)) })
   get("strip").querySelector(".frames").addEventListener("pointerdown", (event) => { event.target.releasePointerCapture?.(event.pointerId); if (event.target.dataset.moment) setMoment(Number(event.target.dataset.moment)) })
-  get("course").addEventListener("toggle", showCourse)
+  get("trace").addEventListener("toggle", showTrace)
   addEventListener("remark", () => { get("warnings").open = true })
   get("drawing").addEventListener("click", (event) => {
     if (event.target.closest("[data-more]")) { state.all = true; redraw(); return }
