@@ -106,7 +106,7 @@ class Nursery:
     def _start(self) -> None:
         self._control, other = socket.socketpair()
         # one thread: forking is safe, and requests do not compete for cores
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         command = [sys.executable, "-P", "-m", "logicmp.serve.nursery", self.module, str(other.fileno())]
         with other:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[other.fileno()],
@@ -190,6 +190,10 @@ class Nursery:
         """Start the program again if it has ended, and ask once more."""
         if is_again:
             raise CutOffError("the process that answers ended twice")
+        for _ in range(20):
+            # its sockets are closed a moment before it has ended
+            if self._process.poll() is None:
+                await asyncio.sleep(0.05)
         if self._process.poll() is not None:
             self._control.close()
             self._start()

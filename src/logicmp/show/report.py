@@ -55,7 +55,8 @@ def _answers(found: Marginals) -> list[Html]:
     p = found.probabilities
     texts = [text for answer in found.answers for text in answer.texts()]
     order = sorted(range(len(p)), key=lambda k: -p[k])
-    rows = [[texts[k], probability(float(p[k])), bar(float(p[k]))] for k in order[:MAX_ROWS]]
+    rows: list[list[str | float | Html]] = [[texts[k], probability(float(p[k])), bar(float(p[k]))]
+                                            for k in order[:MAX_ROWS]]
     parts = [histogram(p.tolist()), table(["answer", "probability", ""], rows)]
     if len(order) > MAX_ROWS:
         parts.append(paragraph(f"{plural(len(order) - MAX_ROWS, 'more answer')}, less probable, not shown", True))
