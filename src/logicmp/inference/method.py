@@ -152,6 +152,6 @@ _RANGES: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
                     ("at least 1", lambda x: x is None or x >= 1)),
     "damping": ("at least 0 and below 1", lambda x: 0 <= x < 1),
     "noise": ("between 0 and 1", lambda x: 0 <= x <= 1),
-    "step_size": ("above 0", lambda x: x > 0),
+    **dict.fromkeys(("step_size", "temperature"), ("above 0", lambda x: x > 0)),
     "correction": ("tap or none", lambda x: x in ("tap", "none")),
 }
