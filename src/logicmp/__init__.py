@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .constrain.decoding import Decoded, decode
     from .constrain.distillation import LogicDist, distill
     from .constrain.losses import SPL, SemanticLoss, SLrelax
+    from .constrain.records import resolve
     from .errors import CostError, LogicMPError, RuleError
     from .execute.schedule import Schedule
     from .facts.columns import Evidence
@@ -35,6 +36,7 @@ __all__ = [
     "SPL", "CostError", "Decoded", "Evidence", "Learned", "LogicDist", "LogicMP", "LogicMPError", "Marginals", "Plan",
     "RuleError", "SLrelax", "Schedule", "SemanticLoss", "Theory", "build_plan", "compile_rules", "decode", "distill",
     "infer", "learn", "load_facts", "load_theory", "normalize_theory", "parse_facts", "parse_theory",
+    "resolve",
 ]
 
 _HOME = {
@@ -46,6 +48,7 @@ _HOME = {
     "decode": "constrain.decoding", "distill": "constrain.distillation", "infer": "inference.run",
     "learn": "learning.train", "load_facts": "facts.db", "load_theory": "parse.load",
     "normalize_theory": "normalize.build", "parse_facts": "facts.db", "parse_theory": "parse.load",
+    "resolve": "constrain.records",
 }
 
 

@@ -35,7 +35,7 @@ CERTAIN = 1e-6
 # larger log-odds lose their digits as probabilities
 MAX_LOG_ODDS = 30.0
 # how frames print a missing value
-_MISSING = ("None", "nan", "NaT", "<NA>")
+MISSING = ("None", "nan", "NaT", "<NA>")
 # how the names of tables end
 TABLES = (".csv", ".parquet")
 
@@ -125,12 +125,19 @@ def value_column(names: list[str], n_arguments: int, what: str) -> str | None:
 
 
 def _column_hint(names: list[str], n_expected: int) -> str:
+    return (len(names) == n_expected + 1 and misspelt(names)) or (
+        f"one column for each argument, in order, and a column {VALUE!r}, {', '.join(map(repr, SCORES[:2]))} or "
+        f"{SCORES[2]!r} if not all facts are true")
+
+
+def misspelt(names: list[str]) -> str:
+    """A hint if the name of a column is almost that of one with values; else empty.
+
+    >>> misspelt(["a", "b", "Scores"])
+    "rename the column 'Scores' to 'score'"
+    """
     close = [(name, *difflib.get_close_matches(name.lower(), (VALUE, *SCORES), 1)) for name in names]
-    meant = [found for found in close if len(found) > 1] if len(names) == n_expected + 1 else []
-    if meant:
-        return f"rename the column {meant[-1][0]!r} to {meant[-1][1]!r}"
-    return (f"one column for each argument, in order, and a column {VALUE!r}, {', '.join(map(repr, SCORES[:2]))} or "
-            f"{SCORES[2]!r} if not all facts are true")
+    return next((f"rename the column {found[0]!r} to {found[1]!r}" for found in close[::-1] if len(found) > 1), "")
 
 
 def columns_of(table: Any, what: str) -> dict[str, Any]:
@@ -182,7 +189,7 @@ def _constants(column: Any, what: str, name: str) -> Column:
         # nearly all values are strings or whole numbers
         if type(value) is int or (type(value) is str and value):
             continue
-        is_missing = not value if isinstance(value, str) else str(value) in _MISSING
+        is_missing = not value if isinstance(value, str) else str(value) in MISSING
         if is_missing or not isinstance(value, (str, int)) or isinstance(value, bool):
             why = "the constant is missing" if is_missing else f"expected a name or a whole number, got {value!r}"
             raise LogicMPError(f"{what}, row {int(np.argmax(codes == k)) + 1}, column {name!r}: {why}",
