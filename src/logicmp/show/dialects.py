@@ -92,7 +92,7 @@ def write_dialect(theory: Theory, facts: Evidence, dialect: str) -> Written:
 
 
 def _write_csv(theory: Theory, facts: Evidence) -> Written:
-    done = Written({RULES_FILE: str(theory)})
+    done = Written({RULES_FILE: str(_close_types(theory, facts.tables))})
     for name, table in facts.tables.items():
         types = table.predicate.types
         names = [t if types.count(t) == 1 else f"{t}_{k + 1}" for k, t in enumerate(types)]
@@ -132,7 +132,9 @@ class _Writer:
         theory, tables = _without_symmetry(theory, tables)
         theory = self.without_marks(theory)
         theory, tables = self.without_soft(theory, tables)
-        if not self.has_types:
+        if self.has_types:
+            theory = _close_types(theory, tables)
+        else:
             theory, tables = _types_as_facts(theory, tables)
         lines = [line for rule in theory.rules for line in self.rule(rule)]
         facts = [line for name, table in tables.items() for line in self.fact_lines(table)]
@@ -477,26 +479,35 @@ def _without_symmetry(theory: Theory, tables: Mapping[str, FactTable]) -> tuple[
     return replace(theory, predicates=predicates, rules=tuple(rules)), found
 
 
-def _types_as_facts(theory: Theory, tables: Mapping[str, FactTable]) -> tuple[Theory, dict[str, FactTable]]:
-    """Name the constants that neither facts nor rules name, as facts of a predicate that no rule uses."""
+def _unnamed(theory: Theory, tables: Mapping[str, FactTable]) -> dict[str, list[str]]:
+    """By type, the constants that neither facts nor rules name."""
     named: dict[str, set[str]] = {t.name: set() for t in theory.types}
     for table in tables.values():
-        for column, t in zip(table.columns, table.predicate.types, strict=True):
+        for column, t in zip(table.columns, table.predicate.types, strict=False):
             named[t].update(column.names)
-    for rule in theory.rules:
-        for leaf in atoms(rule.formula):
-            for term in terms(leaf):
-                if isinstance(term, Constant):
-                    named.setdefault(term.type, set()).add(term.name)
+    for leaf in (leaf for rule in theory.rules for leaf in atoms(rule.formula)):
+        for term in terms(leaf):
+            if isinstance(term, Constant):
+                named.setdefault(term.type, set()).add(term.name)
+    missing = {t.name: [constant for constant in t.constants if constant not in named[t.name]] for t in theory.types}
+    return {name: constants for name, constants in missing.items() if constants}
+
+
+def _close_types(theory: Theory, tables: Mapping[str, FactTable]) -> Theory:
+    """List the constants of every type that has others than facts and rules name."""
+    missing = _unnamed(theory, tables)
+    return replace(theory, types=tuple(replace(t, closed=t.closed or t.name in missing) for t in theory.types))
+
+
+def _types_as_facts(theory: Theory, tables: Mapping[str, FactTable]) -> tuple[Theory, dict[str, FactTable]]:
+    """Name such constants in facts of a predicate that no rule uses."""
     predicates, found = list(theory.predicates), dict(tables)
-    for t in theory.types:
-        missing = [constant for constant in t.constants if constant not in named[t.name]]
-        if missing:
-            predicate = Predicate(f"of_{t.name}", (Argument(t.name),), closed_world=True)
-            predicates.append(predicate)
-            n = len(missing)
-            found[predicate.name] = FactTable(predicate, [Column(missing, np.arange(n, dtype=np.int32))], np.ones(n),
-                                              np.arange(n))
+    for name, missing in _unnamed(theory, tables).items():
+        predicate = Predicate(f"of_{name}", (Argument(name),), closed_world=True)
+        predicates.append(predicate)
+        n = len(missing)
+        found[predicate.name] = FactTable(predicate, [Column(missing, np.arange(n, dtype=np.int32))], np.ones(n),
+                                          np.arange(n))
     return replace(theory, predicates=tuple(predicates)), found
 
 
