@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .constrain.losses import SPL, SemanticLoss, SLrelax
     from .constrain.records import resolve
     from .errors import CostError, LogicMPError, RuleError
+    from .estimator import RuleCorrector
     from .execute.schedule import Schedule
     from .facts.columns import Evidence
     from .facts.db import load_facts, parse_facts
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 __all__ = [
     "SPL", "CostError", "Decoded", "Evidence", "Learned", "LogicDist", "LogicMP", "LogicMPError", "Marginals", "Plan",
-    "RuleError", "SLrelax", "Schedule", "SemanticLoss", "Theory", "build_plan", "compile_rules", "decode", "distill",
+    "RuleCorrector", "RuleError", "SLrelax", "Schedule", "SemanticLoss", "Theory", "build_plan", "compile_rules", "decode", "distill",
     "infer", "learn", "load_facts", "load_theory", "normalize_theory", "parse_facts", "parse_theory",
     "resolve",
 ]
@@ -42,7 +43,7 @@ __all__ = [
 _HOME = {
     "CostError": "errors", "Decoded": "constrain.decoding", "Evidence": "facts.columns", "Learned": "learning.learned",
     "LogicDist": "constrain.distillation", "LogicMP": "layer", "LogicMPError": "errors",
-    "Marginals": "inference.answers", "Plan": "plan.steps", "RuleError": "errors", "SLrelax": "constrain.losses",
+    "Marginals": "inference.answers", "Plan": "plan.steps", "RuleCorrector": "estimator", "RuleError": "errors", "SLrelax": "constrain.losses",
     "SPL": "constrain.losses", "Schedule": "execute.schedule", "SemanticLoss": "constrain.losses",
     "Theory": "parse.theory", "build_plan": "plan.build", "compile_rules": "constrain.compile",
     "decode": "constrain.decoding", "distill": "constrain.distillation", "infer": "inference.run",
