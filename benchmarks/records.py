@@ -6,10 +6,10 @@
 
 Cora: the records of a split are bibliography entries with an author, a title and a venue; entries of one paper are one
 cluster. Candidates are the pairs that share a word of the title or of the author. A logistic regression on two string
-similarities of each field scores them; it is trained on the other splits. All methods but splink get the same scores. splink has a
-model of its own, fitted to the records of the split without labels, and groups by connected components. The settings of
-each method (its grid is in GRIDS) are those with the highest mean of both F1 on the other splits, where each split is
-scored by a model that has seen neither it nor the test split. Install splink to run it (`pip install splink`).
+similarities of each field scores them; it is trained on the other splits. All methods but splink get the same scores.
+splink has a model of its own, fitted to the records of the split without labels, and groups by connected components.
+The settings of each method (its grid is in GRIDS) are those with the highest mean of both F1 on the other splits, where
+each split is scored by a model that has seen neither it nor the test split. Install splink to run it.
 """
 
 from __future__ import annotations
@@ -130,10 +130,11 @@ def agglomerative(split: Split, scores: np.ndarray, linkage: str, threshold: flo
     return found
 
 
-def resolved(split: Split, scores: np.ndarray, unscored: float, threshold: float, weight: float = 0) -> np.ndarray:
+def resolved(split: Split, scores: np.ndarray, unscored: float, threshold: float, weight: float = 0,
+             objective: str = "likelihood") -> np.ndarray:
     rules = TRANSITIVE.format(w=weight) if weight else None
     found = resolve({"a": split.one, "b": split.other, "score": scores}, rules=rules, unscored=unscored,
-                    threshold=threshold)
+                    threshold=threshold, objective=objective)
     # a record without a candidate is alone
     labels = np.arange(split.n) + split.n
     labels[found["id"]] = found["cluster"]
@@ -147,11 +148,13 @@ def splink_scores(split: Split) -> np.ndarray:
     from splink import comparison_library as compare
 
     logging.getLogger("splink").setLevel(logging.ERROR)
-    records = pandas.DataFrame(split.fields, columns=[field.lower() for field in FIELDS]).assign(unique_id=range(split.n))
+    records = pandas.DataFrame(split.fields, columns=[field.lower() for field in FIELDS])
+    records["unique_id"] = range(split.n)
     names = [name for name in records.columns[:3] if records[name].any()]
     # the candidates of the other methods are picked below; here all pairs are scored
     settings = SettingsCreator(
-        link_type="dedupe_only", comparisons=[compare.JaroWinklerAtThresholds(name, [0.95, 0.85, 0.7]) for name in names],
+        link_type="dedupe_only",
+        comparisons=[compare.JaroWinklerAtThresholds(name, [0.95, 0.85, 0.7]) for name in names],
         blocking_rules_to_generate_predictions=["1=1"])
     database = DuckDBAPI()
     try:
@@ -177,6 +180,8 @@ GRIDS: Mapping[str, tuple[Method, list[dict[str, Any]]]] = {
     "agglomerative": (agglomerative, [{"linkage": link, "threshold": t} for link in ("single", "average", "complete")
                                       for t in THRESHOLDS]),
     "resolve": (resolved, [{"unscored": u, "threshold": t} for u in (0.5, 0.3, 0.1) for t in THRESHOLDS]),
+    "resolve, objective pairs": (resolved, [{"unscored": u, "threshold": t, "objective": "pairs"}
+                                            for u in (0.5, 0.3, 0.1) for t in THRESHOLDS]),
     "resolve, rule first": (resolved, [{"unscored": 0.5, "threshold": 0.5, "weight": w} for w in (0.02, 0.1)]),
 }
 SPLINK = (components, [{"threshold": t} for t in (*THRESHOLDS, 0.999, 0.9999)])
@@ -218,9 +223,9 @@ def run_quality(folder: Path, field: str | None, skip: str) -> str:
         splits = {name: without(split, field) for name, split in splits.items()}
     for name in TESTED:
         split = splits[name]
-        recall = split.is_same.sum() / max(pairwise(split.truth, split.truth)[1] * sum(
-            x * (x - 1) // 2 for x in np.bincount(split.truth).tolist()), 1)
-        print(f"{name}: {split.n} records, {len(set(split.truth.tolist()))} clusters, {len(split.one):,} candidates with "
+        sizes = np.bincount(split.truth)
+        recall = split.is_same.sum() / (sizes * (sizes - 1) // 2).sum()
+        print(f"{name}: {split.n} records, {int((sizes > 0).sum())} clusters, {len(split.one):,} candidates with "
               f"{recall:.1%} of the true pairs")
     has_splink = importlib.util.find_spec("splink") is not None
     if not has_splink:

@@ -13,9 +13,7 @@ from logicmp import infer
 RULES = """
 Friends(person, person)
 Smokes(person)
-Cancer(person)
 0.8 Friends(x, y) => (Smokes(x) <=> Smokes(y))
-1.5 Smokes(x) => Cancer(x)
 """
 
 
@@ -24,7 +22,7 @@ def main() -> pd.DataFrame:
     friends = pd.DataFrame({"one": ["Anna", "Bob", "Carl", "Dora"], "other": ["Bob", "Carl", "Dora", "Eve"]})
     # what a model thinks of four people; 'score' is soft evidence, and Eve has none
     scores = pd.DataFrame({"who": ["Anna", "Bob", "Carl", "Dora"], "score": [0.95, 0.55, 0.40, 0.10]})
-    found = infer(RULES, {"Friends": friends, "Smokes": scores}, ["Smokes", "Cancer"], unscored=0.2)
+    found = infer(RULES, {"Friends": friends, "Smokes": scores}, "Smokes", unscored=0.2)
     smokes = found.to_pandas("Smokes").merge(scores, left_on="person", right_on="who", how="left")
     with tempfile.TemporaryDirectory() as folder:
         # the command line writes the same files: logicmp infer ... -o answers.parquet

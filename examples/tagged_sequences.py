@@ -1,7 +1,7 @@
 """Correct a classifier of scikit-learn along sequences: activities by the minute, from noisy sensors.
 
-A random forest classifies every minute alone. `RuleCorrector` adds one rule per activity, "the next minute is the same",
-and learns its weight; cross-validation keeps each day in one fold.
+A random forest classifies every minute alone. `RuleCorrector` adds one rule per activity, "the next minute is the
+same", and learns its weight; cross-validation keeps each day in one fold.
 
     python examples/tagged_sequences.py
 """

@@ -35,15 +35,16 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 __all__ = [
     "SPL", "CostError", "Decoded", "Evidence", "Learned", "LogicDist", "LogicMP", "LogicMPError", "Marginals", "Plan",
-    "RuleCorrector", "RuleError", "SLrelax", "Schedule", "SemanticLoss", "Theory", "build_plan", "compile_rules", "decode", "distill",
-    "infer", "learn", "load_facts", "load_theory", "normalize_theory", "parse_facts", "parse_theory",
-    "resolve",
+    "RuleCorrector", "RuleError", "SLrelax", "Schedule", "SemanticLoss", "Theory", "build_plan", "compile_rules",
+    "decode", "distill", "infer", "learn", "load_facts", "load_theory", "normalize_theory", "parse_facts",
+    "parse_theory", "resolve",
 ]
 
 _HOME = {
     "CostError": "errors", "Decoded": "constrain.decoding", "Evidence": "facts.columns", "Learned": "learning.learned",
     "LogicDist": "constrain.distillation", "LogicMP": "layer", "LogicMPError": "errors",
-    "Marginals": "inference.answers", "Plan": "plan.steps", "RuleCorrector": "estimator", "RuleError": "errors", "SLrelax": "constrain.losses",
+    "Marginals": "inference.answers", "Plan": "plan.steps", "RuleCorrector": "estimator",
+    "RuleError": "errors", "SLrelax": "constrain.losses",
     "SPL": "constrain.losses", "Schedule": "execute.schedule", "SemanticLoss": "constrain.losses",
     "Theory": "parse.theory", "build_plan": "plan.build", "compile_rules": "constrain.compile",
     "decode": "constrain.decoding", "distill": "constrain.distillation", "infer": "inference.run",

@@ -161,8 +161,8 @@ class RuleCorrector(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if values.shape[1] == 1 and n == 2:
             values = np.column_stack([1 - values, values])
         if values.shape[1] != n:
-            raise ValueError(f"X has {values.shape[1]} columns of probabilities, expected {n}, one for each class in y: "
-                             f"{', '.join(map(str, self.classes_))}. For features, pass a classifier as estimator.")
+            raise ValueError(f"X has {values.shape[1]} columns of probabilities, expected {n}, one for each class in "
+                             f"y: {', '.join(map(str, self.classes_))}. For features, pass a classifier as estimator.")
         names = list(getattr(self, "feature_names_in_", ()))
         if names and set(names) == set(map(str, self.classes_)):
             values = values[:, [names.index(str(label)) for label in self.classes_]]

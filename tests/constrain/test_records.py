@@ -69,6 +69,16 @@ def test_a_threshold_moves_the_undecided_score() -> None:
     assert resolve(PAIRS, threshold=0.05)["cluster"].nunique() == 2
 
 
+def test_the_objective_of_pairs_counts_a_certain_score_once() -> None:
+    # two pairs are for one cluster, and one is strongly against it
+    pairs = pandas.DataFrame({"a": [1, 2, 1], "b": [2, 3, 3], "score": [0.9, 0.9, 0.001]})
+    assert resolve(pairs)["cluster"].nunique() == 2
+    assert resolve(pairs, objective="pairs")["cluster"].nunique() == 1
+    pairs["score"] = [0.8, 0.8, 0.3]
+    known = pairs.drop(columns="score").assign(logit=[1.0, 1.0, -np.inf])
+    assert resolve(known, objective="pairs")["cluster"].nunique() == 2
+
+
 def test_rules_correct_the_scores_first() -> None:
     pairs = pandas.DataFrame({"a": [1, 1], "b": [2, 3], "score": [0.9, 0.9]})
     apart = "*Other(record, record)\n10 Other(a,b) => !Same(a,b)"
@@ -131,7 +141,8 @@ def test_texts_stay_texts_and_numbers_numbers() -> None:
     ({"assign": {"score": [np.nan] + [0.5] * 6}}, {}, "row 1, column 'score': the score is missing"),
     ({"assign": {"score": 7}}, {}, "row 1, column 'score': expected a number between 0 and 1, got 7"),
     ({"assign": {"id_b": [1] * 7, "id_a": [2] * 7}}, {}, "rows 1 and 3: one pair has two different scores"),
-    ({"astype": {"id_b": str}}, {}, "row 1, column 'id_b': the ids 2 and '2' are a number and a text, which look alike"),
+    ({"astype": {"id_b": str}}, {}, "row 1, column 'id_b': the ids 2 and '2' are a number and a text, which look "
+                                    "alike"),
     ({"astype": {"id_b": float}}, {}, "row 1, column 'id_b': expected a name or a whole number, got 2.0"),
     ({"assign": {"id_a": None}}, {}, "row 1, column 'id_a': the id is missing"),
     ({}, {"one_to_one": True}, "the id 2 is in both columns, 'id_a' and 'id_b'"),
@@ -139,6 +150,7 @@ def test_texts_stay_texts_and_numbers_numbers() -> None:
     ({}, {"max_size": 0}, "max_size must be at least 1, got 0"),
     ({}, {"unscored": 0.7}, "unscored must be above 0 and at most 0.5, got 0.7"),
     ({}, {"threshold": 1.0}, "threshold must be above 0 and below 1, got 1"),
+    ({}, {"objective": "f1"}, "objective must be 'likelihood' or 'pairs', got 'f1'"),
     ({}, {"repeated": "first"}, "repeated must be 'error' or 'mean', got 'first'"),
     ({}, {"damping": 0.5}, "'damping' is given without rules"),
     ({}, {"rules": "1 Sam(a, b)"}, "predicate 'Sam' is used but not declared"),

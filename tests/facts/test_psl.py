@@ -68,5 +68,5 @@ def test_wrong_files_are_named(tmp_path: Path, rules: str, data: str, message: s
 
 
 def test_a_folder_needs_one_model(tmp_path: Path) -> None:
-    with pytest.raises(LogicMPError, match="has 0 .psl files, expected one"):
+    with pytest.raises(LogicMPError, match=r"has 0 \.psl files, expected one"):
         read_psl(tmp_path)

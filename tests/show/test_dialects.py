@@ -70,10 +70,10 @@ def test_notes_name_what_is_missing() -> None:
     assert notes["csv"] == []
     assert notes["alchemy"] == ["Old is closed (*): run Alchemy with -cw Old", offset.format("Alchemy")]
     assert notes["tuffy"] == [
-        "1 unobserved facts of P (?P) are left out", "line 4: P(x) v Old(x): it has no weight, so it is written with "
-        "weight 1", offset.format("Tuffy"), "line 8: 1 P(x) ^ (EXIST y (Old(y))): left out: Tuffy has clauses only, and "
-        "this formula has none of the same meaning", "line 9: P(+x) v Old(x): left out: Tuffy has no weights for single "
-        "constants (+x)"]
+        "1 unobserved facts of P (?P) are left out",
+        "line 4: P(x) v Old(x): it has no weight, so it is written with weight 1", offset.format("Tuffy"),
+        "line 8: 1 P(x) ^ (EXIST y (Old(y))): left out: Tuffy has clauses only, and this formula has none of the same "
+        "meaning", "line 9: P(+x) v Old(x): left out: Tuffy has no weights for single constants (+x)"]
     assert "Old is closed (*): run pracmln with cw_preds=Old" in notes["pracmln"]
     assert {"label(t, label_label!): ExpressGNN has no marks ! and ?, so its atoms are independent",
             "line 6: P(x) => Old(x).: left out: ExpressGNN has no hard rules"} <= set(notes["expressgnn"])

@@ -65,7 +65,8 @@ def best_groups(graph: PairGraph) -> np.ndarray:
         # components whose positive pairs are not all inside groups, which would be the best result; no group has
         # elements of two components
         bound = np.bincount(parts[graph.one], graph.weights.clip(0), graph.n)
-        is_open = (_objective(graph, best, parts) < bound - graph.least) & (np.bincount(parts, minlength=graph.n) <= SMALL)
+        is_open = _objective(graph, best, parts) < bound - graph.least
+        is_open &= np.bincount(parts, minlength=graph.n) <= SMALL
         rows = is_open[parts[graph.one]] & is_open[parts[graph.other]]
         part = replace(graph, one=graph.one[rows], other=graph.other[rows], weights=graph.weights[rows])
         whole = _improve(part, np.where(is_open[parts], parts, np.arange(graph.n)))
@@ -171,7 +172,8 @@ def _merge(graph: PairGraph, labels: np.ndarray) -> np.ndarray:
         changed = np.zeros(n, dtype=bool)
         changed[one[can]] = changed[other[can]] = True
         is_changed = changed[one] | changed[other]
-        again = _between(graph, sizes, step[one[is_changed]], step[other[is_changed]], *(x[is_changed] for x in rows[2:4]))
+        moved = (step[one], step[other], *rows[2:4])
+        again = _between(graph, sizes, *(x[is_changed] for x in moved))
         rows = tuple(np.append(x[~is_changed], y) for x, y in zip(rows, again, strict=True))
     return labels
 

@@ -20,12 +20,13 @@ import numpy as np
 from ..arguments import Share, checked
 from ..errors import LogicMPError
 from ..facts.frames import kind_of, make_frame
-from ..facts.tables import MISSING, SCORES, columns_of, misspelt, numbered, read_values, value_column
+from ..facts.tables import MAX_LOG_ODDS, MISSING, SCORES, columns_of, misspelt, numbered, read_values, value_column
 from ..inference.run import infer
 from ..limits import need
 from ..parse.load import parse_theory
 from .groups import PairGraph, best_groups, confidences, renumber
 
+OBJECTIVES = ("likelihood", "pairs")
 REPEATED = ("error", "mean")
 # stands for infinite log-odds, which have no sum
 CERTAIN_ODDS = 1e5
@@ -34,8 +35,9 @@ CERTAIN_ODDS = 1e5
 @checked
 def resolve(pairs: Any, predicate: str = "Same", rules: str | None = None, *,
             evidence: Mapping[str, Any] | None = None, unscored: Share = 0.5, threshold: Share = 0.5,
-            one_to_one: bool = False, max_size: int | None = None, repeated: str = "error", **options: Any) -> Any:
-    """Group records by scored pairs: the clusters with the largest sum of log-odds of the pairs inside.
+            objective: str = "likelihood", one_to_one: bool = False, max_size: int | None = None,
+            repeated: str = "error", **options: Any) -> Any:
+    """Group records by scored pairs: the most probable clusters, if pairs are independent.
 
     >>> pairs = {"a": ["A1", "B7", "A1"], "b": ["B7", "C2", "C2"], "score": [0.93, 0.88, 0.30]}
     >>> found = resolve(pairs)
@@ -56,6 +58,9 @@ def resolve(pairs: Any, predicate: str = "Same", rules: str | None = None, *,
         unscored: the probability that two records are the same if their pair is not listed, at most 0.5, which means
             that such pairs do not count.
         threshold: the score that counts as undecided; above 0 and below 1.
+        objective: "likelihood" (the sum of the log-odds of the pairs in clusters) or "pairs" (the sum of their
+            probabilities less `threshold`: the expected number of right pairs), which single pairs with extreme scores
+            influence less.
         one_to_one: match the first column's ids with the second's: a cluster has at most one of each (needs SciPy).
         max_size: the largest number of records in a cluster, at least 1.
         repeated: what to do if a pair is listed again, or as (b, a), with another score: "error", or "mean" to average
@@ -67,12 +72,15 @@ def resolve(pairs: Any, predicate: str = "Same", rules: str | None = None, *,
         are first listed. The confidence is the probability of the record's cluster given the clusters of all other
         records.
     """
+    if objective not in OBJECTIVES:
+        raise LogicMPError(f"objective must be 'likelihood' or 'pairs', got {objective!r}")
     if repeated not in REPEATED:
         raise LogicMPError(f"repeated must be 'error' or 'mean', got {repeated!r}")
     if not 0 < threshold < 1:
         raise LogicMPError(f"threshold must be above 0 and below 1, got {threshold:g}")
     if not 0 < unscored <= 0.5:
-        raise LogicMPError(f"unscored must be above 0 and at most 0.5, got {unscored:g}", "0.5: such pairs do not count")
+        raise LogicMPError(f"unscored must be above 0 and at most 0.5, got {unscored:g}",
+                           "0.5 means that such pairs do not count")
     if max_size is not None and max_size < 1:
         raise LogicMPError(f"max_size must be at least 1, got {max_size}")
     if rules is None and (evidence or options):
@@ -85,13 +93,19 @@ def resolve(pairs: Any, predicate: str = "Same", rules: str | None = None, *,
     graph = replace(graph, weights=graph.weights - shift, unscored=missing, max_size=max_size)
     if rules is not None and len(graph.weights):
         graph = replace(graph, weights=_corrected(graph, ids, predicate, rules, evidence or {}, options))
+    odds = graph
+    if objective == "pairs":
+        # a certain pair outweighs all others
+        p = 1 / (1 + np.exp(-(graph.weights + shift).clip(-MAX_LOG_ODDS, MAX_LOG_ODDS)))
+        certain = np.where(np.abs(graph.weights) > CERTAIN_ODDS / 2, np.sign(graph.weights) * CERTAIN_ODDS, 0)
+        graph = replace(graph, weights=p - threshold + certain, unscored=unscored - 0.5)
     if one_to_one:
         if max_size is not None:
             raise LogicMPError("one_to_one and max_size cannot be combined", "one_to_one means clusters of at most two")
-        labels, confidence = _match(graph, one, other, ids, names)
+        labels, confidence = _match(graph, odds, one, other, ids, names)
     else:
         labels = best_groups(graph)
-        confidence = confidences(graph, labels)
+        confidence = confidences(odds, labels)
     return make_frame({"id": _as_column(ids), "cluster": labels, "confidence": confidence}, kind_of(pairs))
 
 
@@ -103,8 +117,8 @@ def _read(pairs: Any) -> tuple[list[str], dict[str, Any]]:
     if scored is None or len(ids) != 2:
         raise LogicMPError(f"pairs: expected two columns of ids and one of scores, got {len(columns)} columns "
                            f"({', '.join(map(repr, columns))})", (scored is None and misspelt(ids)) or
-                           f"name the scores {', '.join(map(repr, SCORES[:2]))} or {SCORES[2]!r}, and select the columns: "
-                           "pairs[['id_a', 'id_b', 'score']]")
+                           f"name the scores {', '.join(map(repr, SCORES[:2]))} or {SCORES[2]!r}, and select the "
+                           "columns: pairs[['id_a', 'id_b', 'score']]")
     lengths = {len(column) for column in columns.values()}
     if len(lengths) > 1:
         raise LogicMPError("pairs: the columns have different lengths: "
@@ -197,7 +211,7 @@ def _corrected(graph: PairGraph, ids: list[Any], predicate: str, rules: str, evi
     return odds.clip(-CERTAIN_ODDS, CERTAIN_ODDS)
 
 
-def _match(graph: PairGraph, one: np.ndarray, other: np.ndarray, ids: list[Any], names: Sequence[str]
+def _match(graph: PairGraph, odds: PairGraph, one: np.ndarray, other: np.ndarray, ids: list[Any], names: Sequence[str]
            ) -> tuple[np.ndarray, np.ndarray]:
     """The best matching of the two columns, and the probability of each record's partner among its candidates."""
     differ = one != other
@@ -227,8 +241,8 @@ def _match(graph: PairGraph, one: np.ndarray, other: np.ndarray, ids: list[Any],
         labels[to[partner][is_pair]] = at[matched][is_pair]
     together = labels[left] == labels[right]
     for ends in (left, right):
-        chosen[ends[together]] = weights[together]
-    source, _, weight = graph.links
+        chosen[ends[together]] = odds.weights[together]
+    source, _, weight = odds.links
     top = np.zeros(n)
     np.maximum.at(top, source, weight)
     total = np.exp(-top) + np.bincount(source, np.exp(weight - top[source]), n)

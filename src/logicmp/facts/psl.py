@@ -23,8 +23,8 @@ from ..parse.theory import Theory
 from .columns import Evidence
 from .db import load_facts, parse_facts
 
-_TOKEN = re.compile(r"""\s*(?:(?P<string>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|(?P<sign>->|>>|<-|<<|==|!=|&&|\|\||[&|!~(),])"""
-                    r"""|(?P<word>[\w-]+))""")
+_TOKEN = re.compile(r"""\s*(?:(?P<string>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
+                    r"""|(?P<sign>->|>>|<-|<<|==|!=|&&|\|\||[&|!~(),])|(?P<word>[\w-]+))""")
 _RULE = re.compile(r"(?:(?P<weight>[-+\d.eE]+)\s*:\s*)?(?P<body>.*?)\s*(?P<power>\^[12])?\s*(?P<hard>\.)?$", re.DOTALL)
 _SUM = re.compile(r"(\w+)\(([^()]*\+[^()]*)\)\s*(=|<=)\s*1(?:\.0)?\s*$")
 _SIGNS = {"->": " => ", ">>": " => ", "&": " ^ ", "&&": " ^ ", "|": " v ", "||": " v ", "!": "!", "~": "!", "(": "(",
@@ -202,5 +202,6 @@ def _declared(model: _Model, closed: set[str]) -> str:
             root = model.root((name, k))
             types.setdefault(root, f"t{len(types) + 1}")
             args.append(types[root] + model.marks.get((name, k), ""))
-        lines.append(f"{'*' if name in closed else ''}{name}{'(' if args else ''}{', '.join(args)}{')' if args else ''}\n")
+        listed = f"({', '.join(args)})" if args else ""
+        lines.append(f"{'*' if name in closed else ''}{name}{listed}\n")
     return "".join(lines)

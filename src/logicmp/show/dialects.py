@@ -4,23 +4,23 @@ Room: parse, facts, normalize -> **show** -> cli.
 
     write_dialect(theory, facts, "tuffy").files         {".mln": "*Friends(person, person)\\n...", ".db": "..."}
 
-Every rewriting below leaves the distribution as it is: `w A ^ B` becomes the clause `-w !A v !B`, a formula of several
-clauses becomes one clause for each part of a decision tree, soft evidence becomes a rule about one atom.
+What is written has the same distribution: see `rewrite.py`. Soft evidence becomes a rule about one atom where a program
+has none.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from ..errors import CostError, LogicMPError
-from ..facts.columns import Column, Evidence, FactTable
+from ..facts.columns import Evidence, FactTable
 from ..facts.frames import table_bytes
-from ..normalize.clauses import Clause, push_negation, to_clauses
+from ..normalize.clauses import Clause, push_negation
 from ..parse.syntax import (
     And,
     Atom,
@@ -39,15 +39,22 @@ from ..parse.syntax import (
     children,
     quoted,
     terms,
-    with_children,
 )
-from ..parse.theory import Argument, Predicate, Rule, Theory, Type, number
+from ..parse.theory import Predicate, Rule, Theory, number
+from .rewrite import (
+    NoClausesError,
+    as_clauses,
+    close_types,
+    types_as_facts,
+    without_labels,
+    without_plus,
+    without_symmetry,
+)
 
 DIALECTS = ("alchemy", "tuffy", "pracmln", "expressgnn", "psl", "csv")
-# atoms of a formula that a decision tree splits, and rows of a file of targets
-MAX_ATOMS = 8
+# rows of a file of targets
 MAX_TARGETS = 1_000_000
-# one file for each of the predicates, named after them, in these dialects
+# next to one .csv file for each predicate
 RULES_FILE = "rules.mln"
 
 
@@ -87,12 +94,12 @@ def write_dialect(theory: Theory, facts: Evidence, dialect: str) -> Written:
     theory = replace(facts.theory, rules=theory.rules)
     if dialect == "csv":
         return _write_csv(theory, facts)
-    writer = {"alchemy": _Alchemy, "tuffy": _Tuffy, "pracmln": _Pracmln, "expressgnn": _ExpressGNN, "psl": _PSL}[dialect]
-    return writer(theory, facts).write()
+    writers = {"alchemy": _Alchemy, "tuffy": _Tuffy, "pracmln": _Pracmln, "expressgnn": _ExpressGNN, "psl": _PSL}
+    return writers[dialect](theory, facts).write()
 
 
 def _write_csv(theory: Theory, facts: Evidence) -> Written:
-    done = Written({RULES_FILE: str(_close_types(theory, facts.tables))})
+    done = Written({RULES_FILE: str(close_types(theory, facts.tables))})
     for name, table in facts.tables.items():
         types = table.predicate.types
         names = [t if types.count(t) == 1 else f"{t}_{k + 1}" for k, t in enumerate(types)]
@@ -108,7 +115,8 @@ class _Writer:
     """What all programs have in common; each class says what its program has."""
 
     name = ""
-    # formulas, not only clauses; a dot for hard rules; * for closed predicates; ! and ? on arguments; lists of constants
+    # formulas, not only clauses; hard rules; * for closed predicates; lists of constants; 0.7 P(A), +x, rules without
+    # a weight, ?P(A); then the marks of arguments, and the sign for "differs"
     has_formulas = has_hard = True
     has_closed = has_types = has_soft = has_per_constant = has_unweighted = has_unknown = False
     marks = "!"
@@ -125,17 +133,17 @@ class _Writer:
 
     def write(self) -> Written:
         # soft evidence for values of an argument, so labels come first
-        theory, tables = _without_labels(self.theory, self.facts.tables)
+        theory, tables = without_labels(self.theory, self.facts.tables)
         for predicate in theory.predicates:
             if predicate.closed_world and not self.has_closed:
                 self.note(self.closed_hint(predicate.name))
-        theory, tables = _without_symmetry(theory, tables)
+        theory, tables = without_symmetry(theory, tables)
         theory = self.without_marks(theory)
         theory, tables = self.without_soft(theory, tables)
         if self.has_types:
-            theory = _close_types(theory, tables)
+            theory = close_types(theory, tables)
         else:
-            theory, tables = _types_as_facts(theory, tables)
+            theory, tables = types_as_facts(theory, tables)
         lines = [line for rule in theory.rules for line in self.rule(rule)]
         facts = [line for name, table in tables.items() for line in self.fact_lines(table)]
         self.files(theory, tables, lines, facts)
@@ -205,7 +213,7 @@ class _Writer:
                 self.note(f"left out: {self.name} has no weights for single constants (+x)", rule)
                 return
             # they all have the same weight
-            rule = replace(rule, formula=_plain(rule.formula))
+            rule = replace(rule, formula=without_plus(rule.formula))
         if rule.weight is None and not rule.is_hard and not self.has_unweighted:
             self.note("it has no weight, so it is written with weight 1", rule)
             rule = replace(rule, weight=1.0)
@@ -213,8 +221,8 @@ class _Writer:
             yield self.weighted(rule, self.formula(rule.formula))
             return
         try:
-            found = list(_as_clauses(rule))
-        except (CostError, _NoClausesError):
+            found = list(as_clauses(rule))
+        except (CostError, NoClausesError):
             self.note(f"left out: {self.name} has clauses only, and this formula has none of the same meaning", rule)
             return
         for weight, clause in found:
@@ -301,7 +309,7 @@ class _Tuffy(_Writer):
         if len(set(variables)) < len(variables) or others & set(variables):
             self.note("left out: two variables of an EXIST have the same name", rule)
             return
-        literals = [leaf for part in clause if not isinstance(part, Exists) for leaf in [part]]
+        literals = [part for part in clause if not isinstance(part, Exists)]
         text = " v ".join(self.literal(leaf) for leaf in (*literals, *itertools.chain(*leaves)))
         yield self.weighted(rule, f"EXIST {', '.join(variables)} {text}" if variables else text)
 
@@ -368,7 +376,8 @@ class _PSL(_Writer):
         for part in compared:
             equal = part.body if isinstance(part, Not) else part
             assert isinstance(equal, Equal)
-            premises.append(f"{self.term(equal.left)} {'==' if isinstance(part, Not) else '!='} {self.term(equal.right)}")
+            sign = "==" if isinstance(part, Not) else "!="
+            premises.append(f"{self.term(equal.left)} {sign} {self.term(equal.right)}")
         if compared or (body and head):
             if not body:
                 self.note("left out: a comparison needs a premise in PSL", rule)
@@ -402,8 +411,8 @@ class _PSL(_Writer):
                 self.note(f"{name} has {n_atoms:,} atoms: list the targets that you want in {name}_targets.txt")
                 continue
             known = set(table.args)
-            targets = ["\t".join(args) for args in itertools.product(*(theory.type[t].constants for t in predicate.types))
-                       if args not in known]
+            constants = (theory.type[t].constants for t in predicate.types)
+            targets = ["\t".join(args) for args in itertools.product(*constants) if args not in known]
             if targets:
                 data["targets"].append(f"  {name}: {name}_targets.txt")
                 self.done.files[f"{name}_targets.txt"] = "".join(f"{row}\n" for row in targets)
@@ -418,145 +427,3 @@ class _PSL(_Writer):
             args = [f"{'+' if k in predicate.functional else ''}V{k}" for k in range(len(predicate.types))]
             sign = "<=" if predicate.may_be_none else "="
             yield f"{predicate.name}({', '.join(args)}) {sign} 1 ."
-
-
-def _plain(formula: Formula) -> Formula:
-    """The formula without +."""
-    return _map_leaves(formula, lambda leaf: Atom(leaf.predicate, tuple(
-        replace(t, per_constant=False) if isinstance(t, Variable) else t for t in leaf.args), leaf.labels)
-        if isinstance(leaf, Atom) else leaf)
-
-
-def _map_leaves(formula: Formula, change: Callable[[Atom | Equal], Formula]) -> Formula:
-    if isinstance(formula, (Atom, Equal)):
-        return change(formula)
-    return with_children(formula, [_map_leaves(part, change) for part in children(formula)])
-
-
-def _without_labels(theory: Theory, tables: Mapping[str, FactTable]) -> tuple[Theory, dict[str, FactTable]]:
-    """Give a multi-class predicate one more argument, of which exactly one value is true: `label(x, B)`."""
-    classes = {p.name: p for p in theory.predicates if p.labels is not None}
-    if not classes:
-        return theory, dict(tables)
-
-    def changed(leaf: Atom | Equal) -> Formula:
-        if not isinstance(leaf, Atom) or leaf.predicate not in classes:
-            return leaf
-        kind = f"{leaf.predicate}_label"
-        parts = tuple(Atom(leaf.predicate, (*leaf.args, Constant(label, kind))) for label in leaf.labels or ())
-        return parts[0] if len(parts) == 1 else Or(parts)
-
-    predicates = tuple(replace(p, labels=None, arguments=(*p.arguments, Argument(f"{p.name}_label", "!")))
-                       if p.name in classes else p for p in theory.predicates)
-    types = (*theory.types, *(Type(f"{p.name}_label", p.labels or (), True) for p in classes.values()))
-    rules = tuple(replace(rule, formula=_map_leaves(rule.formula, changed)) for rule in theory.rules)
-    found = Theory(types, predicates, rules)
-    return found, {name: replace(table, predicate=found.predicate[name]) for name, table in tables.items()}
-
-
-def _without_symmetry(theory: Theory, tables: Mapping[str, FactTable]) -> tuple[Theory, dict[str, FactTable]]:
-    """Add the hard rule that both orders are equal, and both orders of every fact; soft facts stay as they are."""
-    rules, found = list(theory.rules), dict(tables)
-    predicates = tuple(replace(p, symmetric=False) for p in theory.predicates)
-    for predicate in theory.predicates:
-        if not predicate.symmetric:
-            continue
-        x, y = (Variable(name, predicate.types[0]) for name in "xy")
-        rules.append(Rule(Implies(Atom(predicate.name, (x, y)), Atom(predicate.name, (y, x))), is_hard=True))
-        table = tables.get(predicate.name)
-        if table is None:
-            continue
-        known = table.args
-        rows = [(args, value) for (a, b), value in zip(known, table.values.tolist(), strict=True)
-                for args in ([(a, b), (b, a)] if value in (0, 1) else [(a, b)])]
-        rows = list(dict.fromkeys(rows))
-        names = [list(dict.fromkeys(args[k] for args, _ in rows)) for k in (0, 1)]
-        index = [{name: i for i, name in enumerate(column)} for column in names]
-        codes = [np.array([index[k][args[k]] for args, _ in rows], dtype=np.int32) for k in (0, 1)]
-        found[predicate.name] = FactTable(
-            replace(predicate, symmetric=False), [Column(n, c) for n, c in zip(names, codes, strict=True)],
-            np.array([value for _, value in rows]), np.arange(len(rows)))
-    return replace(theory, predicates=predicates, rules=tuple(rules)), found
-
-
-def _unnamed(theory: Theory, tables: Mapping[str, FactTable]) -> dict[str, list[str]]:
-    """By type, the constants that neither facts nor rules name."""
-    named: dict[str, set[str]] = {t.name: set() for t in theory.types}
-    for table in tables.values():
-        for column, t in zip(table.columns, table.predicate.types, strict=False):
-            named[t].update(column.names)
-    for leaf in (leaf for rule in theory.rules for leaf in atoms(rule.formula)):
-        for term in terms(leaf):
-            if isinstance(term, Constant):
-                named.setdefault(term.type, set()).add(term.name)
-    missing = {t.name: [constant for constant in t.constants if constant not in named[t.name]] for t in theory.types}
-    return {name: constants for name, constants in missing.items() if constants}
-
-
-def _close_types(theory: Theory, tables: Mapping[str, FactTable]) -> Theory:
-    """List the constants of every type that has others than facts and rules name."""
-    missing = _unnamed(theory, tables)
-    return replace(theory, types=tuple(replace(t, closed=t.closed or t.name in missing) for t in theory.types))
-
-
-def _types_as_facts(theory: Theory, tables: Mapping[str, FactTable]) -> tuple[Theory, dict[str, FactTable]]:
-    """Name such constants in facts of a predicate that no rule uses."""
-    predicates, found = list(theory.predicates), dict(tables)
-    for name, missing in _unnamed(theory, tables).items():
-        predicate = Predicate(f"of_{name}", (Argument(name),), closed_world=True)
-        predicates.append(predicate)
-        n = len(missing)
-        found[predicate.name] = FactTable(predicate, [Column(missing, np.arange(n, dtype=np.int32))], np.ones(n),
-                                          np.arange(n))
-    return replace(theory, predicates=tuple(predicates)), found
-
-
-class _NoClausesError(Exception):
-    """A formula has no clauses of the same meaning."""
-
-
-def _as_clauses(rule: Rule) -> Iterator[tuple[float | None, Clause]]:
-    """Clauses with weights that together have the meaning of a rule, for every assignment."""
-    clauses = to_clauses(rule, 2**MAX_ATOMS)
-    if rule.is_hard or len(clauses) == 1:
-        yield from ((rule.weight, clause) for clause in clauses)
-        return
-    negated = to_clauses(replace(rule, formula=Not(rule.formula)), 2**MAX_ATOMS)
-    weight = 1.0 if rule.weight is None else rule.weight
-    has_quantifier = any(isinstance(part, (Exists, Forall)) for clause in (*clauses, *negated) for part in clause)
-    if len(negated) == 1 and not has_quantifier:
-        yield -weight, negated[0]
-        return
-    if has_quantifier:
-        raise _NoClausesError
-    leaves = list(dict.fromkeys(atoms(rule.formula)))
-    if len(leaves) > MAX_ATOMS:
-        raise _NoClausesError
-    for cube in _violations(rule.formula, leaves, {}):
-        yield weight, cube
-
-
-def _violations(formula: Formula, leaves: Sequence[Atom | Equal], chosen: dict[Formula, bool]) -> Iterator[Clause]:
-    """The clauses whose negations are the parts of a decision tree where the formula is false; they do not overlap."""
-    value = _value(formula, chosen)
-    if value is False:
-        yield tuple(Not(leaf) if is_true else leaf for leaf, is_true in chosen.items())
-    elif value is None:
-        leaf = leaves[len(chosen)]
-        for is_true in (False, True):
-            yield from _violations(formula, leaves, {**chosen, leaf: is_true})
-
-
-def _value(formula: Formula, chosen: Mapping[Formula, bool]) -> bool | None:
-    """The truth of a formula if these atoms decide it, else None."""
-    if isinstance(formula, (Atom, Equal)):
-        return chosen.get(formula)
-    if isinstance(formula, Implies):
-        return _value(Or((Not(formula.premise), formula.conclusion)), chosen)
-    found = [_value(part, chosen) for part in children(formula)]
-    if isinstance(formula, Not):
-        return None if found[0] is None else not found[0]
-    if isinstance(formula, Iff):
-        return None if None in found else found[0] == found[1]
-    decisive = isinstance(formula, Or)
-    return decisive if decisive in found else None if None in found else not decisive
