@@ -12,7 +12,7 @@ of the rules; evidence links them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -65,6 +65,9 @@ class RuleCorrector(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             frame.
         sequence_column: the column of X with the sequence of each sample, by name or by number. Neighbours in a
             sequence are linked by `Next(item, item)`, in the order of the rows.
+        labels: names of the classes for the rules, in the order of the sorted classes; by default the classes
+            themselves. `cross_val_predict(..., method="predict_proba")` replaces the classes by numbers, so rules that
+            name them need this.
         prior_std: standard deviation of the Gaussian prior of the weights.
         max_iter: iterations of L-BFGS.
         cv: folds for the out-of-fold probabilities of `estimator`; a sequence stays in one fold.
@@ -72,12 +75,14 @@ class RuleCorrector(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(self, rules: str | Callable[[list[str]], str] = "", estimator: Any = None, *,
                  evidence: Mapping[str, Any] | None = None, id_column: str | int | None = None,
-                 sequence_column: str | int | None = None, prior_std: float = 2.0, max_iter: int = 50, cv: int = 5):
+                 sequence_column: str | int | None = None, labels: Sequence[str] | None = None,
+                 prior_std: float = 2.0, max_iter: int = 50, cv: int = 5):
         self.rules = rules
         self.estimator = estimator
         self.evidence = evidence
         self.id_column = id_column
         self.sequence_column = sequence_column
+        self.labels = labels
         self.prior_std = prior_std
         self.max_iter = max_iter
         self.cv = cv
@@ -138,6 +143,11 @@ class RuleCorrector(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         found: np.ndarray = self.classes_[probabilities.argmax(1)]
         return found
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = self.estimator is None
+        return tags
+
     def _split(self, X: Any) -> tuple[Any, np.ndarray | None, np.ndarray | None]:
         """The columns of values, the ids and the sequences."""
         named = [column for column in (self.id_column, self.sequence_column) if column is not None]
@@ -164,8 +174,8 @@ class RuleCorrector(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"X has {values.shape[1]} columns of probabilities, expected {n}, one for each class in "
                              f"y: {', '.join(map(str, self.classes_))}. For features, pass a classifier as estimator.")
         names = list(getattr(self, "feature_names_in_", ()))
-        if names and set(names) == set(map(str, self.classes_)):
-            values = values[:, [names.index(str(label)) for label in self.classes_]]
+        if names and set(names) == set(self._labels()):
+            values = values[:, [names.index(label) for label in self._labels()]]
         outside = (values < 0) | (values > 1)
         if outside.any():
             row, column = np.argwhere(outside)[0].tolist()
@@ -184,9 +194,16 @@ class RuleCorrector(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                                               method="predict_proba")
         return found
 
+    def _labels(self) -> list[str]:
+        """The names of the classes in the rules."""
+        if self.labels is not None and len(self.labels) != len(self.classes_):
+            raise ValueError(f"labels has {len(self.labels)} names, but y has {len(self.classes_)} classes: "
+                             f"{', '.join(map(str, self.classes_))}")
+        return [str(label) for label in (self.classes_ if self.labels is None else self.labels)]
+
     def _theory(self) -> Theory:
         """The rules with declarations for the labels and the evidence."""
-        labels = [str(label) for label in self.classes_]
+        labels = self._labels()
         rules = self.rules if isinstance(self.rules, str) else self.rules(labels)
         lines = [f"Label({ITEM}) in {{{', '.join(quoted(label, PLAIN_LABEL) for label in labels)}}}"]
         sizes = {name: len(columns_of(table, name)) for name, table in (self.evidence or {}).items()}
@@ -195,9 +212,7 @@ class RuleCorrector(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         for name, n in sizes.items():
             if not re.search(rf"^\s*\*?\s*(?:symmetric\s+)?{re.escape(name)}\s*\([^()]*\)\s*$", rules, re.MULTILINE):
                 lines.append(f"*{name}({', '.join([ITEM] * n)})")
-        theory = parse_theory("\n".join([*lines, rules]), "rules")
-        # facts come from the frames
-        return theory
+        return parse_theory("\n".join([*lines, rules]), "rules")
 
     def _links(self, theory: Theory, ids: np.ndarray | None, sequences: np.ndarray | None, n: int) -> dict[str, Tensor]:
         """The evidence about these samples: pairs of row numbers by predicate."""

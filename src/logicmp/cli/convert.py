@@ -35,7 +35,9 @@ def convert(
                   ] = None,
     evidence: EvidenceOption = None,
 ) -> None:
-    """Rewrite rules and facts for another program; print a line for everything that cannot be carried over.
+    """Rewrite rules and facts for another program.
+
+    Everything that cannot be carried over is named in a line on stderr.
 
     \b
         logicmp convert model.mln -e evidence.db out.mln --to tuffy
