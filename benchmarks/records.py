@@ -195,7 +195,8 @@ def pairwise(labels: np.ndarray, truth: np.ndarray) -> tuple[float, float, float
     """
     upper = np.triu_indices(len(truth), 1)
     got, want = (x[upper[0]] == x[upper[1]] for x in (labels, truth))
-    return _f1(float((got & want).sum()) / max(got.sum(), 1), float((got & want).sum()) / max(want.sum(), 1))
+    right = int((got & want).sum())
+    return _f1(right / max(int(got.sum()), 1), right / max(int(want.sum()), 1))
 
 
 def b_cubed(labels: np.ndarray, truth: np.ndarray) -> tuple[float, float, float]:

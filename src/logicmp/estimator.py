@@ -109,7 +109,7 @@ class RuleCorrector(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         layer = LogicMP(theory, dtype=torch.float64, schedule="paper")
         self._learn(layer, probabilities, torch.from_numpy(numbers), self._links(theory, ids, sequences, len(values)))
         with torch.no_grad():
-            weights = [float(weight) for weight in layer.weights]
+            weights = [round(float(weight), 6) + 0.0 for weight in layer.weights]
         # rules as text, so that they can be read, and saved with the estimator
         self.rules_ = str(replace(theory, rules=tuple(
             rule if rule.is_hard else replace(rule, weight=weight)

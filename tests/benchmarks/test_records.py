@@ -39,7 +39,7 @@ def test_a_split_has_candidates_and_true_clusters(tmp_path: Path) -> None:
     assert split.truth.tolist() == [0, 0, 2]
     # a common word of the author or of the title
     assert (split.one.tolist(), split.other.tolist()) == ([0], [1])
-    assert split.similarities[0].round(2).tolist() == [0.5, 0.8, 0.33, 0.9, 1, 1]
+    assert split.similarities[0].round(2).tolist() == [0.5, 0.8, 0.33, 0.88, 1, 1]
     assert records.without(split, "Title").similarities.shape == (1, 4)
     for labels in (records.components(split, np.array([0.9]), 0.5), records.resolved(split, np.array([0.9]), 0.5, 0.5),
                    records.agglomerative(split, np.array([0.9]), "average", 0.5)):
