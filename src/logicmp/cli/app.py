@@ -24,6 +24,7 @@ from ..limits import LIMIT_REACHED
 from ..show.progress import print_message
 from .check import check
 from .compare import compare
+from .convert import convert
 from .demo import demo
 from .explain import explain
 from .flags import check_flags
@@ -63,6 +64,7 @@ app.command()(explain)
 app.command()(infer)
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(compare)
 app.command()(learn)
+app.command()(convert)
 app.command()(demo)
 app.command()(serve)
 
