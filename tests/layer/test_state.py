@@ -403,3 +403,14 @@ def test_a_folder_that_is_not_complete_is_rejected(tmp_path: Path) -> None:
     (folder / "model.safetensors").unlink()
     with pytest.raises(LogicMPError, match=r"has no model\.safetensors"):
         LogicMP.from_pretrained(folder)
+
+
+def test_facts_survive_the_meta_device() -> None:
+    """Libraries make a model there and load its weights afterwards."""
+    text = "l = {Dog, Cat}\n*is(l, l)\nHas(l)\n2 Has(x) ^ is(x, y) => Has(y)\nis(Dog, Cat)."
+    layer, logits = LogicMP(text), torch.randn(2)
+    with torch.device("meta"):
+        other = LogicMP(text)
+    assert other.raw_weights[0].is_meta
+    other.load_state_dict(layer.state_dict(), assign=True)
+    assert torch.equal(other(logits), layer(logits))
