@@ -147,7 +147,8 @@ def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | N
             raise LimitError(message, f"raise the time limit of {limits.seconds:g} s (max_seconds), or use a faster "
                              "method")
         raise CostError(message, None, "set iterations to at least 1")
-    return Marginals([answer(q, solution, problem) for q in queries], solution, known, solver.name, semantics)
+    return Marginals([answer(q, solution, problem) for q in queries], solution, known, solver.name, semantics,
+                     evidence)
 
 
 def find_world(evidence: Evidence, queried: Collection[str] = (), world: str = "alchemy", closed: Collection[str] = (),
