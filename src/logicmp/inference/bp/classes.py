@@ -212,7 +212,7 @@ def _types(world: World) -> dict[str, int]:
             counts[t] = max(counts[t], predicate.types.count(t))
         # the values of a variable, and the numbers of listed atoms, depend on the constants
         excluded |= {predicate.types[k] for k in predicate.functional}
-        if predicate.name in world.supports and bool((world.values[predicate.name] == UNKNOWN).any()):
+        if predicate.name in world.supports and not bool((world.values[predicate.name] == 1).all()):
             excluded |= set(predicate.types)
     for rule in theory.rules:
         ranges = variable_ranges(rule.formula)
