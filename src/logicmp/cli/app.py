@@ -24,15 +24,17 @@ from ..limits import LIMIT_REACHED
 from ..show.progress import print_message
 from .check import check
 from .compare import compare
+from .convert import convert
 from .demo import demo
 from .explain import explain
 from .flags import check_flags
 from .infer import infer
 from .learn import learn
+from .serve import serve
 
 # packages to name in a bug report; optional ones may be missing
 PACKAGES = ("torch", "numpy", "opt_einsum", "safetensors", "typer", "numba", "python-sat", "scipy", "PySDD",
-            "matplotlib", "pandas", "pyarrow")
+            "matplotlib", "pandas", "pyarrow", "fastapi", "uvicorn")
 
 
 class Commands(TyperGroup):
@@ -62,7 +64,9 @@ app.command()(explain)
 app.command()(infer)
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(compare)
 app.command()(learn)
+app.command()(convert)
 app.command()(demo)
+app.command()(serve)
 
 
 def _show_version(context: typer.Context, value: bool) -> None:
