@@ -144,11 +144,24 @@ def test_a_time_limit_is_of_the_whole_command(shell: Shell, words: list[str]) ->
 @pytest.mark.parametrize("form", ["text", "json", "csv"])
 def test_answers_that_no_inference_supports_are_rejected(shell: Shell, method: str, form: str) -> None:
     got = shell(*QUERY, "-m", method, "--format", form, "--max-seconds", "0", "--quiet")
-    assert (got.status, got.out) == (1, "")
+    assert (got.status, got.out) == (3, "")
     if method == "mean-field":
         assert got.err.startswith("error: method 'mean-field' stopped before its first step")
     else:
         assert got.err.startswith("error: the time limit of 0 s was reached while grounding\nhint: raise --max-seconds")
+
+
+def test_answers_at_the_time_limit_are_marked(shell: Shell) -> None:
+    words = ("-m", "mean-field", "--tolerance", "0", "--iterations", "100000000", "--max-seconds", "2", "--quiet")
+    warning = "warning: the time limit of 2 s was reached; these are the best answers so far\n"
+    status, out, err = shell(*QUERY, *words, "--format", "json")
+    assert (status, err) == (3, warning)
+    found = json.loads(out)
+    assert (found["complete"], found["status"]) == (False, "time")
+    assert any("was stopped after 2.0 s" in note for note in found["notes"])
+    # complete answers have no warning
+    status, out, err = shell(*QUERY, "-m", "hl-mrf", "--quiet", "--format", "json", "--max-seconds", "60")
+    assert (status, err, json.loads(out)["complete"]) == (0, "", True)
 
 
 def test_atoms_without_a_fact_have_the_prior(shell: Shell) -> None:

@@ -14,7 +14,7 @@ from ..facts.columns import Evidence
 from ..facts.db import load_facts, parse_facts
 from ..facts.frames import table_bytes
 from ..files import check_places, read_source, write_whole
-from ..limits import MAX_GROUNDINGS, Limits, kept, need
+from ..limits import LIMIT_REACHED, MAX_GROUNDINGS, Limits, kept, need
 from ..parse.load import load_theory
 from ..parse.query import split_names
 from ..parse.theory import Theory
@@ -106,8 +106,8 @@ def infer(
         help="Maximum number of groundings that the evidence leaves open; mean field needs them for its correction "
         "only.")] = None,
     max_seconds: Annotated[float | None, typer.Option(
-        help="Time limit in seconds for the whole command; print the best answers so far, or an error if there are "
-        "none.")] = None,
+        help="Time limit in seconds for the whole command; at the limit, print the best answers so far, or an error if "
+        "there are none, and exit with status 3.")] = None,
     max_memory: Annotated[str | None, typer.Option(
         metavar="SIZE", help="Memory limit, such as 500MB or 2GB; by default most of what the machine has.")] = None,
     more: Annotated[list[str] | None, typer.Option(
@@ -150,7 +150,7 @@ def infer(
     if [*models, *(evidence or []), *(candidates or [])].count("-") > 1:
         raise LogicMPError("standard input ('-') can be read only once")
     say = (lambda text: None) if quiet else print_message
-    with shown_progress(quiet) as shown, kept(limits, shown) as progress:
+    with shown_progress(quiet) as shown, kept(limits, shown, context.obj is not None) as progress:
         progress("reading", 0, 0)
         theory = load_theory(models, grammar.value)
         if str(results) in theory.predicate:
@@ -188,6 +188,10 @@ def infer(
     else:
         write_whole(results, text, "the answers")
         say(f"{plural(len(found.log_odds), 'answer')} in {results}")
+    if not found.is_complete:
+        # shown with --quiet too: a file of answers does not tell
+        print_message(f"warning: the time limit of {limits.seconds:g} s was reached; these are the best answers so far")
+        raise typer.Exit(LIMIT_REACHED)
 
 
 def _format(results: Path | None) -> OutputFormat:

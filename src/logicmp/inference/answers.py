@@ -242,6 +242,11 @@ class Marginals(Mapping[str, float]):
         return self.solution.status
 
     @property
+    def is_complete(self) -> bool:
+        """Whether the method ended by itself; if not, these are the best answers up to the time limit."""
+        return self.status is not Status.TIME
+
+    @property
     def notes(self) -> list[str]:
         """Warnings and remarks for people to read."""
         return [*self.world.warnings, *self.solution.notes]

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from ..arguments import AtLeastOne, Count, NotNegative, checked
-from ..errors import CostError, LogicMPError, closest
+from ..errors import CostError, LimitError, LogicMPError, closest
 from ..facts.columns import Evidence
 from ..facts.db import load_facts, parse_facts
 from ..facts.roles import premises_from_facts, skip_outside
@@ -136,14 +136,17 @@ def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | N
     if not queries:
         raise _nothing_to_answer(known, is_empty=query is not None)
     formulas = {str(rule.formula): rule for rule in (q.as_rule() for q in queries if not q.is_atom)}
-    problem = Problem(known, tuple(formulas.values()), semantics, int(seed), progress, limits)
+    problem = Problem(known, tuple(formulas.values()), semantics, int(seed), progress, limits,
+                      frozenset(name for q in queries for name in q.predicates))
     if problem.formulas:
         check_bindings(problem)
     solution = solver.solve(problem)
     if solution.status is Status.NONE:
-        raise CostError(f"method {solver.name!r} stopped before its first step, so the rules had no effect", None,
-                        f"raise the time limit of {limits.seconds:g} s (max_seconds), or use a faster method"
-                        if limits.seconds is not None and limits.is_over() else "set iterations to at least 1")
+        message = f"method {solver.name!r} stopped before its first step, so the rules had no effect"
+        if limits.seconds is not None and limits.is_over():
+            raise LimitError(message, f"raise the time limit of {limits.seconds:g} s (max_seconds), or use a faster "
+                             "method")
+        raise CostError(message, None, "set iterations to at least 1")
     return Marginals([answer(q, solution, problem) for q in queries], solution, known, solver.name, semantics)
 
 
