@@ -59,6 +59,7 @@ def test_the_dialect_of_a_folder_is_found(shell: Shell) -> None:
     (("model.mln", "model.db", "--to", "tuffy", "-e", "model.db"), "the rules would overwrite the input 'model.db'"),
     (("model.mln", "facts.db", "--to", "psl"), "cannot write the folder 'facts.db': it is a file"),
     (("model.mln", "none/out", "--to", "psl"), "cannot write the folder 'none/out': there is no folder 'none'"),
+    ((".", ".", "--to", "csv"), "the files would overwrite the input '.'"),
     (("none.mln", "out.mln"), "cannot read 'none.mln': No such file or directory"),
     (("model.psl", "out.mln", "-e", "facts.db"), "-e is given, but PSL's facts are listed in its .data file"),
 ])

@@ -69,13 +69,12 @@ def test_a_threshold_moves_the_undecided_score() -> None:
     assert resolve(PAIRS, threshold=0.05)["cluster"].nunique() == 2
 
 
-def test_the_objective_of_pairs_counts_a_certain_score_once() -> None:
-    # two pairs are for one cluster, and one is strongly against it
-    pairs = pandas.DataFrame({"a": [1, 2, 1], "b": [2, 3, 3], "score": [0.9, 0.9, 0.001]})
+def test_one_extreme_score_counts_less_for_the_objective_of_pairs() -> None:
+    # record 4 belongs to 1 and 2, and one score says that it does not belong to 3
+    pairs = pandas.DataFrame({"a": [1, 1, 2, 1, 2, 3], "b": [2, 3, 3, 4, 4, 4], "score": [0.9] * 5 + [0.001]})
     assert resolve(pairs)["cluster"].nunique() == 2
     assert resolve(pairs, objective="pairs")["cluster"].nunique() == 1
-    pairs["score"] = [0.8, 0.8, 0.3]
-    known = pairs.drop(columns="score").assign(logit=[1.0, 1.0, -np.inf])
+    known = pairs.drop(columns="score").assign(logit=[2.0] * 5 + [-np.inf])
     assert resolve(known, objective="pairs")["cluster"].nunique() == 2
 
 

@@ -15,6 +15,7 @@ RULES = """\
 0.7: ~Smokes(X)   # most people
 Smokes(Y) <- Friends(X, Y) && Smokes(X) .
 0.6: Lives(X, 'Rome') >> Smokes(X)
+0.1: Lives(X, 'a = 1 // b # c') >> Smokes(X)
 2.0: Lives(A, C) & Lives(B, C) & A != B -> Friends(A, B)
 Lives(X, +C) = 1 .
 1: Smokes(+X) >= 3
@@ -48,9 +49,10 @@ def test_rules_and_data_are_read(tmp_path: Path) -> None:
     assert [str(predicate) for predicate in theory.predicates] == ["*Friends(t1, t1)", "Smokes(t1)", "Lives(t1, t2!)"]
     assert [str(rule) for rule in theory.rules] == [
         "1.5 Friends(x, y) ^ Smokes(x) => Smokes(y)", "0.7 !Smokes(x)", "Friends(x, y) ^ Smokes(x) => Smokes(y).",
-        "0.6 Lives(x, Rome) => Smokes(x)", "2 Lives(a, c) ^ Lives(b, c) ^ a != b => Friends(a, b)"]
+        "0.6 Lives(x, Rome) => Smokes(x)", '0.1 Lives(x, "a = 1 // b # c") => Smokes(x)',
+        "2 Lives(a, c) ^ Lives(b, c) ^ a != b => Friends(a, b)"]
     assert set(facts.theory.type["t1"].constants) == {"Anna", "Bob", "Carl", "Dora"}
-    assert set(facts.theory.type["t2"].constants) == {"Rome", "Oslo"}
+    assert set(facts.theory.type["t2"].constants) == {"Rome", "a = 1 // b # c", "Oslo"}
     assert facts.tables["Friends"].values.tolist() == [1.0, 0.5]
     assert [note.rpartition(": ")[2] for note in notes] == [
         "the loss is squared in PSL; a weight here is linear", "an arithmetic rule", "an arithmetic rule"]

@@ -51,6 +51,8 @@ def convert(
     elif target.is_file() or not target.parent.is_dir():
         raise LogicMPError(f"cannot write the folder {str(target)!r}: "
                            + ("it is a file" if target.is_file() else f"there is no folder {str(target.parent)!r}"))
+    if is_folder and target.resolve() == Path(source).resolve():
+        raise LogicMPError(f"the files would overwrite the input {source!r}", "write to another folder")
     theory, facts, notes = _read(source, came or _guess_source(source), evidence or [])
     done = write_dialect(theory, facts, to.value)
     if is_folder:

@@ -113,7 +113,8 @@ def confidences(graph: PairGraph, labels: np.ndarray) -> np.ndarray:
     others = np.bincount(at[~own], np.exp(total[~own] - top[at[~own]]), graph.n)
     alone = np.where(sizes[labels] > 1, np.exp(-top), 0.0)
     chosen = np.exp(mine - top)
-    return chosen / (chosen + others + alone)
+    found: np.ndarray = chosen / (chosen + others + alone)
+    return found
 
 
 def renumber(labels: np.ndarray) -> np.ndarray:
@@ -193,7 +194,7 @@ def _choose(n: int, one: np.ndarray, other: np.ndarray, turn: int) -> np.ndarray
     rank, best = np.arange(len(one)), np.full(n, len(one))
     for ends in (one, other):
         np.minimum.at(best, ends, rank)
-    chosen = (best[one] == rank) & (best[other] == rank)
+    chosen: np.ndarray = (best[one] == rank) & (best[other] == rank)
     if chosen.sum() >= FEW * (best < len(one)).sum():
         return chosen
     # long chains of best groups: half of the groups, which change from turn to turn, take the best one of the others

@@ -23,7 +23,8 @@ from ..parse.theory import Theory
 from .columns import Evidence
 from .db import load_facts, parse_facts
 
-_TOKEN = re.compile(r"""\s*(?:(?P<string>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
+_STRING = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
+_TOKEN = re.compile(rf"""\s*(?:(?P<string>{_STRING})"""
                     r"""|(?P<sign>->|>>|<-|<<|==|!=|&&|\|\||[&|!~(),])|(?P<word>[\w-]+))""")
 _RULE = re.compile(r"(?:(?P<weight>[-+\d.eE]+)\s*:\s*)?(?P<body>.*?)\s*(?P<power>\^[12])?\s*(?P<hard>\.)?$", re.DOTALL)
 _SUM = re.compile(r"(\w+)\(([^()]*\+[^()]*)\)\s*(=|<=)\s*1(?:\.0)?\s*$")
@@ -97,7 +98,7 @@ def read_psl(path: Path) -> tuple[Theory, Evidence, list[str]]:
 
 
 def _statements(text: str) -> list[str]:
-    text = re.sub(r"//[^\n]*|#[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL)
+    text = re.sub(rf"({_STRING})|//[^\n]*|#[^\n]*|/\*.*?\*/", lambda found: found[1] or "", text, flags=re.DOTALL)
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
@@ -134,7 +135,7 @@ def _add_rule(line: str, model: _Model) -> None:
             if arg.startswith("+"):
                 model.marks[total[1], k] = "!" if total[3] == "=" else "?"
         return
-    if re.search(r"[=<>]=?\s*-?[\d.]+|\+\s*\w|\*", parts["body"].replace("->", "")):
+    if re.search(r"[=<>]=?\s*-?[\d.]+|\+\s*\w|\*", re.sub(f"{_STRING}|->", "", parts["body"])):
         raise ValueError("an arithmetic rule")
     formula = _translate(parts["body"], model)
     if parts["power"] == "^2":

@@ -336,9 +336,8 @@ class Marginals(Mapping[str, float]):
 
         >>> from logicmp import infer
         >>> found = infer("Friends(person, person)\\n1 Friends(x, y)", "?Friends(Anna, Bob)", "Friends(x, Bob)")
-        >>> {name: list(column) for name, column in found.columns("Friends").items() if name != "log_odds"}
-        ... # doctest: +ELLIPSIS
-        {'person_1': ['Anna', 'Bob'], 'person_2': ['Bob', 'Bob'], 'probability': [...]}
+        >>> list(found.columns()), list(found.columns("Friends"))
+        (['atom', 'probability', 'log_odds'], ['person_1', 'person_2', 'probability', 'log_odds'])
 
         Args:
             predicate: a queried predicate, for a table of its atoms only, with one column for each argument instead of
