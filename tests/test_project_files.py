@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import re
+import runpy
+import tomllib
 from typing import Any
 
 import pytest
@@ -92,3 +94,13 @@ def test_every_new_name_of_the_changelog_can_be_imported() -> None:
     assert len(names) > 40
     for name in names:
         assert find(name) is not None
+
+
+def test_every_extra_for_users_is_on_the_page_and_looked_up() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for_users = re.findall(r"[a-z]+", re.findall(r"\[(.+)\]", project["optional-dependencies"]["all"][0])[0])
+    page = (ROOT / "docs/install.md").read_text(encoding="utf-8")
+    assert [name for name in for_users if f"| `logicmp[{name}]` |" not in page] == []
+    wheels = runpy.run_path(str(ROOT / ".ci/wheels.py"))
+    assert sorted(wheels["EXTRAS"]) == sorted(for_users)
+    assert wheels["try_python"]("python-that-does-not-exist", ROOT) == ("not installed here", False)
