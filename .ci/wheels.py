@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-EXTRAS = ("plot", "pandas", "tables", "sampling", "map", "circuits")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+# those of logicmp[all]
+EXTRAS = PROJECT["optional-dependencies"]["all"][0].removeprefix("logicmp[").removesuffix("]").split(",")
 PIP = ("-m", "pip", "--disable-pip-version-check", "install", "--quiet", "-c", str(ROOT / "constraints.txt"))
 LAYER = "import torch, logicmp; print(logicmp.LogicMP('2 C(a,b) ^ C(b,c) => C(a,c)')(torch.ones(3, 3)).shape)"
 RUNS = (("logicmp", "--version"),
@@ -55,9 +57,8 @@ def find_missing(version: str, requirements: list[str]) -> list[str]:
 
 
 def main(wheel: Path, pythons: list[str]) -> int:
-    has_failed, project = False, tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    parts = {"logicmp": project["dependencies"]}
-    parts |= {f"logicmp[{extra}]": project["optional-dependencies"][extra] for extra in EXTRAS}
+    has_failed, parts = False, {"logicmp": PROJECT["dependencies"]}
+    parts |= {f"logicmp[{extra}]": PROJECT["optional-dependencies"][extra] for extra in EXTRAS}
     for python in pythons:
         (version,) = re.findall(r"3\.\d+", Path(python).name) or [run(python, "-c", (
             "import sys; print('%d.%d' % sys.version_info[:2])"))[1]]

@@ -210,6 +210,18 @@ def test_facts_in_the_theory_are_evidence() -> None:
     assert decoded.values["L"].tolist() == [True, True, False]
 
 
+def test_clustering_returns_the_cluster_of_each_element() -> None:
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(2, 3, 6, 6, generator=generator)
+    found = decode("symmetric C(t, t)\nC(a,b) ^ C(b,c) => C(a,c).", {"C": logits + logits.mT}, method="clustering")
+    clusters = found.clusters["C"]
+    together = found.values["C"] | torch.eye(6, dtype=torch.bool)
+    assert torch.equal(clusters[..., None] == clusters[..., None, :], together)
+    assert int(clusters[..., 0].max()) == 0
+    assert all(row == sorted(set(row)) for row in (list(dict.fromkeys(x)) for x in clusters.reshape(-1, 6).tolist()))
+    assert decode("C(a,b) ^ C(b,c) => C(a,c).", {"C": logits[0, 0]}, method="threshold").clusters == {}
+
+
 # masks
 
 

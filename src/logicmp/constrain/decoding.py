@@ -11,7 +11,7 @@ Room: layer, inference, cnf, tensors -> **decoding** -> cli.  Paper: the segment
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -53,6 +53,8 @@ class Decoded:
         violated_after: violated groundings of each rule in the answer, [batch..., rules].
         optimal: whether it is proven that no answer that satisfies the rules is more probable.
         notes: remarks for the user.
+        clusters: with method "clustering", the cluster of each element by predicate, [batch..., elements], numbered in
+            the order of their first elements; else empty.
     """
 
     method: str
@@ -61,6 +63,7 @@ class Decoded:
     violated_after: Tensor
     optimal: bool
     notes: tuple[str, ...] = ()
+    clusters: Mapping[str, Tensor] = field(default_factory=dict)
 
     def __str__(self) -> str:
         proven = "the best answer" if self.optimal else "not proven to be the best answer"
@@ -138,7 +141,13 @@ def decode(theory: Theory | str, logits: Tensor | Mapping[str, Tensor], evidence
         whole = torch.stack([_with_padding(constraints.predicate[name], answer[name], inputs, kept[k])
                              for k, answer in enumerate(found)])
         values[name] = whole.reshape((*inputs.batch, *whole.shape[1:]))
-    return Decoded(method, values, before.reshape(shape), after.reshape(shape), all(optimal), tuple(notes))
+    # the first element that is together with each element, renumbered; padding is alone
+    clusters = {} if method != "clustering" else {
+        name: (together | torch.eye(together.shape[-1], dtype=torch.bool)).int().argmax(-1) for name, together in
+        values.items()}
+    clusters = {name: ((first == torch.arange(first.shape[-1])).cumsum(-1) - 1).gather(-1, first)
+                for name, first in clusters.items()}
+    return Decoded(method, values, before.reshape(shape), after.reshape(shape), all(optimal), tuple(notes), clusters)
 
 
 def count_violations(layer: LogicMP, answers: Sequence[Values]) -> Tensor:
