@@ -54,9 +54,11 @@ async function check() {
   running.check?.abort()
   const own = running.check = new AbortController()
   try {
-    const checked = await (await ask("/api/check", model(), own.signal)).json()
+    const sent = model()
+    const checked = await (await ask("/api/check", sent, own.signal)).json()
     if (running.check !== own) return false
     state.checked = checked
+    for (const weight of checked.weights) weight.text = sent.rules.slice(weight.start, weight.end)
     for (const where of ["rules", "facts", "query"])
       editors[where].show(checked.problems.filter((p) => p.where === where && p.start !== null), checked.warnings.filter((w) => w.where === where))
     showGeneral(checked.problems.filter((p) => p.start === null))
@@ -74,6 +76,9 @@ async function check() {
 let typing
 function changed({ now = false } = {}) {
   clearTimeout(typing)
+  // answers of the text before must not be shown for this one
+  running.infer?.abort()
+  running.infer = null
   typing = setTimeout(async () => {
     remember()
     if (await check()) infer({ cancels: true })
@@ -172,11 +177,13 @@ function setWeight(k, value) {
   const { weights } = state.checked
   const text = String(Number(value.toFixed(1)))
   const { start, end } = weights[k]
+  // typed over since the text was checked: the next check makes new sliders
+  if (editors.rules.text().slice(start, end) !== weights[k].text) return
   isSliding = true
   editors.rules.replace(start, end, text)
   isSliding = false
   const shift = text.length - (end - start)
-  Object.assign(weights[k], { end: start + text.length, value })
+  Object.assign(weights[k], { end: start + text.length, value, text })
   for (const other of weights) if (other !== weights[k] && other.start > start) { other.start += shift; other.end += shift }
   makeSliders(weights)
   slid()
