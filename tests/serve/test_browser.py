@@ -16,6 +16,8 @@ from serving import Running, running
 from logicmp.serve.examples import EXAMPLES
 from logicmp.serve.nursery import Settings
 
+# a machine that runs other tests, too, may take a while
+expect.set_options(timeout=15_000)
 AXE = Path(__file__).parent / "vendor/axe.min.js"
 NAMES = [example.name for example in EXAMPLES]
 # every iteration goes over 380 million groundings
