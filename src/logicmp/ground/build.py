@@ -25,7 +25,7 @@ from ..normalize.expand import Expander, variable_ranges
 from ..parse.syntax import Atom, Exists, Forall, Formula, Not, Variable, children, free_variables, with_children
 from ..parse.theory import Argument, Predicate, Rule, Theory
 from .join import Relation, Rows, join, table_of
-from .network import HARD, Draft, Literals, Network, n_values
+from .network import HARD, Draft, Literals, Network, card_of
 from .patterns import Listed, Pattern, select
 from .quantifiers import Part, build_part
 
@@ -220,7 +220,7 @@ class _Grounder:
     def _open_literals(self, k: int, literal: Literal, rows: Rows) -> Literals:
         """The literal in the rows whose evidence does not decide it: its variable, and the values that make it true."""
         predicate, must = self.theory.predicate[literal.predicate], self._table(literal)[1]
-        numbers, card = self.variables[predicate.name], n_values(predicate, self.world.sizes)
+        numbers, card = self.variables[predicate.name], card_of(self.world, predicate.name)
         if bool(must.all()):
             return Literals.none(rows.n)
         value: np.ndarray | None = None

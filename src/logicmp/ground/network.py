@@ -32,6 +32,14 @@ def n_values(predicate: Predicate, sizes: Mapping[str, int]) -> int:
     return 2
 
 
+def card_of(world: World, name: str) -> int:
+    """The number of values of each variable of a predicate, as a world stores them."""
+    predicate, support = world.theory.predicate[name], world.supports.get(name)
+    if support is not None and support.lists_values:
+        return support.width + predicate.may_be_none
+    return n_values(predicate, world.sizes)
+
+
 HARD = -1
 # of the table of all sets and values
 MAX_CELLS = 2**28

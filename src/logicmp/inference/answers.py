@@ -18,7 +18,7 @@ import numpy as np
 from ..errors import CostError, closest
 from ..facts.db import PLAIN_FACT_CONSTANT
 from ..facts.world import World
-from ..ground.network import Network, n_values
+from ..ground.network import Network, card_of
 from ..limits import need
 from ..normalize.expand import variable_ranges
 from ..parse.query import Query
@@ -98,7 +98,7 @@ def odds_of_values(network: Network, p: np.ndarray) -> dict[str, np.ndarray]:
             odds[name] = np.broadcast_to(0.0, world.values[name].shape)
             continue
         predicate = world.stored(name)
-        card = n_values(predicate, world.sizes)
+        card = card_of(world, name)
         places = starts[variables][..., None] + np.arange(card)
         with np.errstate(invalid="ignore"):
             odds[name] = atom_log_odds(predicate, world, np.append(p, np.zeros(card))[places])
