@@ -60,7 +60,7 @@ def build_network(world: World, rules: Sequence[Rule] | None = None, semantics: 
         raise LogicMPError("semantics 'paper' treats equal atoms of a grounding as independent, which no ground "
                            "network can do", "use semantics 'exact' or 'alchemy', or method mean-field")
     rules = world.theory.rules if rules is None else tuple(rules)
-    grounder = _Grounder(world, rules, max_groundings, allow)
+    grounder = Grounder(world, rules, max_groundings, allow)
     for r, rule in enumerate(rules):
         for _ in grounder.add_rule(r, rule, semantics):
             progress(r, len(rules))
@@ -68,7 +68,9 @@ def build_network(world: World, rules: Sequence[Rule] | None = None, semantics: 
     return grounder.finish()
 
 
-class _Grounder:
+class Grounder:
+    """The features of rules in the making."""
+
     def __init__(self, world: World, rules: Sequence[Rule], max_groundings: int, allow: Callable[[float, str], None]):
         self.world = world
         self.rules = tuple(rules)
@@ -182,7 +184,7 @@ class _Grounder:
             yield rows, Literals.joined(parts)
 
     def _relation(self, k: int, literal: Literal, windows: Mapping[str, tuple[int, int]]) -> Relation:
-        can, must = self._table(literal)
+        can, must = self._possible(literal), self._table(literal)[1]
         if literal.predicate not in self.world.supports:
             return table_of(can, literal.args, {name: self.world.sizes[self.ranges[name].type] for name in self.ranges})
         # rules that differ in the names of their variables only share what a pattern keeps
@@ -198,24 +200,30 @@ class _Grounder:
             self._lists[key] = pattern
         return Listed(k, self._lists[key].renamed(names), can, literal.negated, not bool(must.all()))
 
+    def _possible(self, literal: Literal) -> np.ndarray:
+        """Over all atoms of the predicate, or all in its list: whether rows may have the literal."""
+        return self._table(literal)[0]
+
     def _table(self, literal: Literal) -> tuple[np.ndarray, np.ndarray]:
         """Over all atoms of the predicate, or all in its list: whether the literal can be true, and whether it must."""
         key = (literal.predicate, literal.negated, literal.labels)
         if key not in self._tables:
             if literal.predicate in self.parts:
                 part = self.parts[literal.predicate]
-                can, must = part.can, part.must
-            elif literal.labels is not None:
-                values = self.world.values[literal.predicate]
-                chosen = np.isin(np.arange(values.shape[-1]), list(literal.labels))
-                can, must = (values[..., chosen] != 0).any(-1), (values[..., ~chosen] == 0).all(-1)
+                self._tables[key] = (~part.must, ~part.can) if literal.negated else (part.can, part.must)
             else:
-                values = self.world.values[literal.predicate]
-                if literal.predicate in self.world.supports:
-                    values = values.reshape(-1)
-                can, must = values != 0, values == 1
-            self._tables[key] = (~must, ~can) if literal.negated else (can, must)
+                self._tables[key] = self._truth(literal, self.world.values[literal.predicate])
         return self._tables[key]
+
+    def _truth(self, literal: Literal, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Whether a literal can be true, and whether it must, by the values of its predicate."""
+        if literal.labels is not None:
+            chosen = np.isin(np.arange(values.shape[-1]), list(literal.labels))
+            can, must = (values[..., chosen] != 0).any(-1), (values[..., ~chosen] == 0).all(-1)
+        else:
+            values = values.reshape(-1) if literal.predicate in self.world.supports else values
+            can, must = values != 0, values == 1
+        return (~must, ~can) if literal.negated else (can, must)
 
     def _open_literals(self, k: int, literal: Literal, rows: Rows) -> Literals:
         """The literal in the rows whose evidence does not decide it: its variable, and the values that make it true."""
