@@ -126,12 +126,14 @@ M(x,y) ^ M(x,z) => y = z.
 @pytest.mark.parametrize("seed", range(4))
 def test_listed_atoms_have_the_answers_of_the_rule(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(seed)
-    text = MATCHING + "".join(rule for rule in ("M(x,y) ^ M(z,y) => x = z.\n", "EXIST y M(x,y).\n") if rng.random() < 0.5)
+    rules = ("M(x,y) ^ M(z,y) => x = z.\n", "EXIST y M(x,y).\n")
+    text = MATCHING + "".join(rule for rule in rules if rng.random() < 0.5)
     listed = [f"M({i},{j})" for i in (1, 2, 3) for j in "ABCD" if rng.random() < 0.6 or j == "ABC"[i - 1]]
     facts = "\n".join(f"{rng.uniform(0.1, 0.9):.2f} {atom}" for atom in listed if rng.random() < 0.5)
     samplers = {"gibbs": {"samples": 500}, "mc-sat": {"samples": 500}} if seed == 0 else {}
+    methods = {"exact": {}, "bp": {}, "mean-field": {}, "map": {}, "hl-mrf": {}, **samplers}
     found = {method: infer(text, facts, "M, P", method, candidates="\n".join(listed), **options)
-             for method, options in {"exact": {}, "bp": {}, "mean-field": {}, "map": {}, "hl-mrf": {}, **samplers}.items()}
+             for method, options in methods.items()}
     assert "line 5 allows at most one b in M: treated as M(a, b?)" in found["exact"].notes
     # the slow way: every pair of atoms is a grounding
     monkeypatch.setattr(run, "merge_exclusive", lambda world: world)
@@ -139,7 +141,9 @@ def test_listed_atoms_have_the_answers_of_the_rule(seed: int, monkeypatch: pytes
     assert list(found["exact"]) == list(want)
     assert abs(found["exact"].probabilities - want.probabilities).max() < 1e-9
     assert found["exact"].log_partition == pytest.approx(want.log_partition)
-    assert (found["map"].probabilities == best.probabilities).all()
+    # there may be several best worlds
+    assert [note.split("; ")[0] for note in found["map"].solution.notes] == [
+        note.split("; ")[0] for note in best.solution.notes]
     for method in samplers:
         assert abs(found[method].probabilities - want.probabilities).max() < 0.1, method
     # degrees of truth of one group add up to at most one, which pairs do not say

@@ -24,13 +24,15 @@ from ..limits import MAX_GROUNDINGS
 from ..normalize.build import counted_formulas
 from ..normalize.cubes import Cube, Literal
 from ..normalize.expand import variable_ranges
-from ..parse.syntax import Exists, Forall, Formula, Not, children
+from ..parse.syntax import Atom, Exists, Forall, Formula, Not, atoms, children
 from ..parse.theory import Rule
 from .build import Grounder
 from .network import Network, card_of
 
-# a rule with more groundings is grounded on demand
-MAX_AT_ONCE = 2**18
+# a rule with more groundings is grounded on demand; one with a single unobserved literal has at most one for each atom
+# and each set of facts, and is grounded at once up to MAX_SINGLE
+MAX_AT_ONCE = 2**20
+MAX_SINGLE = 2**22
 # groundings of one rule that are added for one world
 MAX_ADDED = 2**18
 
@@ -70,7 +72,9 @@ class Violated(Grounder):
         can_wait = not _has_quantifiers(rule.formula) and self._can_be_numbered(rule)
         try:
             if can_wait:
-                self.max_groundings = min(most, n_rows + at_once)
+                is_single = sum(atom.predicate in self.is_open for atom in atoms(rule.formula)
+                                if isinstance(atom, Atom)) < 2
+                self.max_groundings = min(most, n_rows + (max(at_once, MAX_SINGLE) if is_single else at_once))
             for _ in self.add_rule(r, rule, self.semantics):
                 progress(r, len(self.rules))
         except CostError:

@@ -7,7 +7,7 @@ Room: inference/search; used by map.  Kautz, Selman and Jiang 1997.
 The loop itself is in walk_loops.py. A rule with a negative weight is violated if its features are false. After a number
 of moves each atom in turn takes its best value: on large networks random moves alone stay far above a local optimum.
 Each component of the network keeps its own best world of all restarts. A restart ends when many moves found no better
-world. The time of a move grows with the groundings of its atom.
+world, and the search when some restarts in a row found none. The time of a move grows with the groundings of its atom.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ CHUNK_SECONDS = 0.1
 # moves between two descents, or half the number of variables if that is larger
 DESCENT = 1000
 # a restart ends after this many moves without a better world, or PATIENCE moves for each variable if that is more
-LEAST, PATIENCE = 50_000, 20
+LEAST, PATIENCE = 20_000, 10
+# restarts in a row without a better world, after which the search ends
+MAX_IN_VAIN = 3
 # descents after which the fields are computed from scratch, because moves add rounding errors
 REFILL = 64
 # up to this many moves are repeated to reach the best world; after more, the world is copied
@@ -75,12 +77,13 @@ def max_walksat(arrays: GroundArrays, rng: np.random.Generator, max_flips: int, 
     merge = _Components(arrays, weight)
     trail, stride = np.zeros((TRAIL, 2), dtype=np.int32), max(DESCENT, g.n_own // 2)
     patience = max(LEAST, PATIENCE * g.n_own)
-    done, chunk, began = 0, FIRST_CHUNK, time.monotonic()
+    done, chunk, began, in_vain = 0, FIRST_CHUNK, time.monotonic(), 0
 
     def is_over() -> bool:
         return bool(state.n_violated[0] == 0) or limits.is_over()
 
     for restart in range(restarts):
+        lowest = merge.total
         if restart == 0:
             state.values[:] = best_alone(arrays) if start is None else start
             loops.follow(g, state)
@@ -115,7 +118,8 @@ def max_walksat(arrays: GroundArrays, rng: np.random.Generator, max_flips: int, 
         state.values[:] = best
         loops.follow(g, state)
         merge.add(state)
-        if is_over():
+        in_vain = 0 if merge.total < lowest - 1e-9 else in_vain + 1
+        if is_over() or (in_vain == MAX_IN_VAIN and not merge.violates_hard):
             break
     state.values[:] = merge.values
     loops.follow(g, state)
@@ -167,9 +171,14 @@ class _Components:
         self.values = np.zeros(len(self.label), dtype=np.int32)
 
     @property
+    def total(self) -> float:
+        """The score of the best world so far."""
+        return float(self.score.sum())
+
+    @property
     def violates_hard(self) -> bool:
         """Whether the best world so far violates a hard feature."""
-        return bool(self.score.sum() > self.heaviest)
+        return self.total > self.heaviest
 
     def add(self, state: State) -> None:
         """Keep the components of a world that have a lower score than before."""
