@@ -29,8 +29,8 @@ from ..parse.theory import Rule
 from .build import Grounder
 from .network import Network, card_of
 
-# a rule with more groundings is grounded on demand; one with a single unobserved literal has at most one for each atom
-# and each set of facts, and is grounded at once up to MAX_SINGLE
+# groundings that are made at once, of all rules together; the other rules are grounded on demand. A rule with a single
+# unobserved literal does not count, and is grounded at once up to MAX_SINGLE
 MAX_AT_ONCE = 2**20
 MAX_SINGLE = 2**22
 # groundings of one rule that are added for one world
@@ -45,7 +45,8 @@ class Violated(Grounder):
         rules: of which those with many groundings are grounded on demand.
         semantics: "exact" or "alchemy".
         max_groundings, allow: as for `build_network`.
-        at_once: a rule with more groundings is grounded on demand, unless it has quantifiers.
+        at_once: groundings of all rules together that are made at once; a rule that has more than are left is grounded
+            on demand, unless it has quantifiers.
         progress: called after each rule that is grounded at once.
         check: called between pieces of work on demand; raises an error to stop.
     """
@@ -59,22 +60,22 @@ class Violated(Grounder):
         self.check = check
         self.semantics = semantics
         self.is_open = {name for name, values in world.values.items() if bool((values == UNKNOWN).any())}
+        self.left = at_once
         self.now: dict[str, np.ndarray] = {}
         # by rule on demand, formula and product, the groundings that were added: sorted numbers of their bindings
         self.known: dict[tuple[int, int, int], np.ndarray] = {}
-        self.on_demand = [r for r, rule in enumerate(self.rules) if not self._ground_at_once(r, rule, at_once, progress)]
+        self.on_demand = [r for r, rule in enumerate(self.rules) if not self._ground_at_once(r, rule, progress)]
         self.network = self.finish()
 
-    def _ground_at_once(self, r: int, rule: Rule, at_once: int, progress: Callable[[int, int], None]) -> bool:
+    def _ground_at_once(self, r: int, rule: Rule, progress: Callable[[int, int], None]) -> bool:
         """Ground a rule, unless it has too many groundings."""
         mark, n_rows, base = self.draft.mark(), self.n_rows, self.base.copy()
         most = self.max_groundings
         can_wait = not _has_quantifiers(rule.formula) and self._can_be_numbered(rule)
+        is_single = sum(atom.predicate in self.is_open for atom in atoms(rule.formula) if isinstance(atom, Atom)) < 2
         try:
             if can_wait:
-                is_single = sum(atom.predicate in self.is_open for atom in atoms(rule.formula)
-                                if isinstance(atom, Atom)) < 2
-                self.max_groundings = min(most, n_rows + (max(at_once, MAX_SINGLE) if is_single else at_once))
+                self.max_groundings = min(most, n_rows + (MAX_SINGLE if is_single and self.left else self.left))
             for _ in self.add_rule(r, rule, self.semantics):
                 progress(r, len(self.rules))
         except CostError:
@@ -90,6 +91,8 @@ class Violated(Grounder):
             return False
         finally:
             self.max_groundings = most
+        if not is_single:
+            self.left = max(0, self.left - (self.n_rows - n_rows))
         progress(r + 1, len(self.rules))
         return True
 

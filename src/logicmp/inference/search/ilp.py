@@ -27,7 +27,6 @@ from ...ground.join import ragged_ranges
 from ...ground.propagate import contradiction
 from ...limits import need
 from ..moves.arrays import GroundArrays
-from .merge import merge_features
 
 # of a value that counts as whole, and of a violation that counts
 ACCURACY = 1e-6
@@ -35,15 +34,18 @@ ACCURACY = 1e-6
 DONE, LATE, INFEASIBLE = 0, 1, 2
 
 
-def solve_ilp(arrays: GroundArrays, seconds: float | None) -> tuple[np.ndarray | None, bool]:
+def solve_ilp(arrays: GroundArrays, seconds: float | None, max_active: int | None = None
+              ) -> tuple[np.ndarray | None, bool]:
     """The best world by SciPy's HiGHS, and whether that is proven; None if it found no world in time.
 
     Args:
         arrays: with soft evidence as features.
+        seconds: time limit.
+        max_active: give up if solutions violate more groundings than this together.
     """
     need("scipy", "map", "solver 'ilp'")
     end = None if seconds is None else time.monotonic() + seconds
-    program = Program(arrays)
+    program = Program(arrays, max_active)
     if not program.n_columns:
         return program.world(np.zeros(0)), True
     everything = np.arange(len(program.lengths))
@@ -66,12 +68,12 @@ def solve_ilp(arrays: GroundArrays, seconds: float | None) -> tuple[np.ndarray |
 class Program:
     """The columns of a ground network, and its features as linear forms over them."""
 
-    def __init__(self, arrays: GroundArrays):
+    def __init__(self, arrays: GroundArrays, max_active: int | None = None):
         from scipy.sparse import coo_array, csr_array
         from scipy.sparse.csgraph import connected_components
 
-        self.arrays = merge_features(arrays)
-        g, network = self.arrays.ground, arrays.network
+        self.arrays, self.max_active = arrays, max_active
+        g, network = arrays.ground, arrays.network
         cards = np.diff(g.starts)
         n_variables = len(cards)
         # by value, its column; a variable with two values has one for its value 1, one in no feature has none
@@ -106,7 +108,7 @@ class Program:
         alone = np.flatnonzero((self.lengths == 1) & ~g.is_hard)
         self.cost -= self.literals[g.begins[alone]].T @ g.log_weight[alone]
         # whether a feature enters the program when it is violated, and whether it is in
-        self.is_row = (self.lengths > 1) | g.is_hard
+        self.is_row = g.is_hard | ((self.lengths > 1) & (g.log_weight != 0))
         self.is_active = np.zeros(len(self.lengths), dtype=bool)
 
     def violations(self, x: np.ndarray, features: np.ndarray) -> np.ndarray:
@@ -154,6 +156,8 @@ class Program:
             if not len(violated):
                 return x, True
             self.is_active[violated] = True
+            if self.max_active is not None and self.is_active.sum() > self.max_active:
+                return x, False
 
     def _run(self, variables: np.ndarray, columns: np.ndarray, active: np.ndarray, seconds: float | None,
              is_whole: bool) -> tuple[np.ndarray | None, int]:

@@ -28,11 +28,14 @@ from ..method import Method, Problem, Solution, Status
 from ..moves.arrays import GroundArrays, build_arrays
 from .ilp import solve_ilp
 from .maxsat import hard_world, solve_maxsat
+from .merge import merge_features
 from .walksat import max_walksat
 
 SOLVERS = ("auto", "walksat", "maxsat", "ilp")
-# auto: an exact solver runs on networks of at most this many features, for at most this many seconds
-MAX_PROVEN = 50_000
+# auto: an integer program runs until it has this many groundings, MaxSAT for at most this many features; and both for
+# at most this many seconds
+MAX_ACTIVE = 30_000
+MAX_FEATURES = 50_000
 PROOF_SECONDS = 20.0
 
 
@@ -78,7 +81,7 @@ def best_world(network: Network, weights: np.ndarray | None = None, solver: str 
         name, given = ("restarts", restarts) if restarts < 1 else ("max_flips", max_flips)
         raise LogicMPError(f"{name} must be at least 1, got {given}")
     limits = limits or Limits()
-    arrays = build_arrays(network, weights, unary_features=True)
+    arrays = merge_features(build_arrays(network, weights, unary_features=True))
     notes: list[str] = []
     candidates = _candidates(solver, arrays)
     for name in candidates:
@@ -100,12 +103,16 @@ def best_world(network: Network, weights: np.ndarray | None = None, solver: str 
         if len(candidates) > 1:
             # half of the time is for MaxWalkSAT
             left = PROOF_SECONDS if left is None else min(left / 2, PROOF_SECONDS)
-        values, is_proven = (solve_ilp if name == "ilp" else solve_maxsat)(arrays, left)
+        if name == "ilp":
+            values, is_proven = solve_ilp(arrays, left, MAX_ACTIVE if len(candidates) > 1 else None)
+        else:
+            values, is_proven = solve_maxsat(arrays, left)
         progress(name, 1, 1)
         if is_proven or (values is not None and len(candidates) == 1):
             assert values is not None
             return _best(arrays, weights, values, name, Status.OPTIMAL if is_proven else Status.TIME, notes)
-        notes.append(f"{name} found no {'world' if values is None else 'proof'} in {left:.2g} s")
+        if values is None and len(candidates) == 1:
+            notes.append(f"{name} found no world in {left:g} s")
         start = start if values is None else values
     raise LogicMPError(notes[-1], "give it more time, or use solver='walksat'")
 
@@ -129,7 +136,7 @@ def _candidates(solver: str, arrays: GroundArrays) -> list[str]:
     if not any(has.values()):
         need("scipy", "map", "method 'map'", 'pip install "logicmp[sampling]" for MaxWalkSAT')
     exact = next((name for name in ("ilp", "maxsat") if has[name]), None)
-    if exact is None or (has["walksat"] and arrays.n_features > MAX_PROVEN):
+    if exact is None or (has["walksat"] and exact == "maxsat" and arrays.n_features > MAX_FEATURES):
         return ["walksat"]
     return [exact, "walksat"] if has["walksat"] else [exact]
 
@@ -190,11 +197,14 @@ class Map(Method):
         """The best world, with the groundings that it needs added; the network, and a note on them."""
         best: Best | None = None
         n_added = rounds = 0
+        solver = self.solver
         while True:
             network = grounder.network
-            now = best_world(network, solver=self.solver, seed=problem.seed, max_flips=self.max_flips,
+            now = best_world(network, solver=solver, seed=problem.seed, max_flips=self.max_flips,
                              restarts=self.restarts if best is None else 1, noise=self.noise, limits=problem.limits,
                              progress=problem.progress, start=None if best is None else best.values)
+            # an exact solver that gave up does so again with more groundings
+            solver = "walksat" if now.solver == "walksat" else solver
             new = grounder.add_violated(now.values)
             rounds, n_added = rounds + 1, n_added + new
             if not new:

@@ -22,7 +22,6 @@ from ...ground.join import number_rows, ragged_ranges
 from ...ground.network import label_components
 from ...limits import Limits, Progress, need
 from ..moves.arrays import GroundArrays, State
-from .merge import merge_features
 
 if TYPE_CHECKING:
     from .walk_loops import Fields
@@ -69,7 +68,6 @@ def max_walksat(arrays: GroundArrays, rng: np.random.Generator, max_flips: int, 
     from ..moves import loops
     from . import walk_loops
 
-    arrays = merge_features(arrays)
     g = arrays.ground
     # one hard grounding outweighs all soft ones together
     weight = np.where(g.is_hard, np.abs(g.log_weight).sum() + 1, -g.log_weight)
