@@ -3,15 +3,15 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test nightly fuzz pythons lint docs wheel bench clean
+.PHONY: demo test nightly fuzz pythons lint docs wheel bench web clean
 
 demo: .venv/core
 	$(BIN)/logicmp demo
 
-test: .venv/dev lint
+test: .venv/dev .venv/browser lint
 	$(BIN)/pytest -q -n 2 -m "not slow"
 
-nightly: .venv/dev lint fuzz pythons
+nightly: .venv/dev .venv/browser lint fuzz pythons docs
 	HYPOTHESIS_PROFILE=random $(BIN)/pytest -q -n 2
 
 # other inputs every day; the seed is printed, and the inputs that fail are in fuzz-failures/
@@ -43,9 +43,11 @@ lint: .venv/dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-docs: .venv/dev
+# the pages' own outputs, then the site in build/site
+docs: .venv/docs
 	$(BIN)/python docs/make_cli.py
 	$(BIN)/python docs/make_outputs.py
+	$(BIN)/python docs/make_site.py
 
 bench: .venv/dev
 	$(BIN)/python -m benchmarks run
@@ -60,6 +62,9 @@ wheel: .venv/dev
 	.venv-wheel/bin/logicmp check examples/smokers.mln -e examples/smokers.db
 	.venv-wheel/bin/logicmp infer -i examples/smokers.mln -e examples/smokers.db -q Smokes,Cancer
 	.venv-wheel/bin/python -c "import logicmp, logicmp.testing"
+	# the page of the playground is part of the wheel, and starts from it
+	.venv-wheel/bin/pip install --quiet --disable-pip-version-check -c constraints.txt "$$(ls dist/*.whl)[serve]"
+	.venv-wheel/bin/python -c "from logicmp.serve.app import PAGE; assert (PAGE / 'vendor/codemirror.js').is_file()"
 	rm -rf .venv-wheel
 
 .venv/core: pyproject.toml constraints.txt
@@ -71,6 +76,24 @@ wheel: .venv/dev
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(PIP) -e ".[dev]"
 	touch $@ .venv/core
+
+# chromium for tests/serve/test_browser.py
+.venv/browser: .venv/dev
+	@if [ -n "$$CHROMIUM" ] || { command -v chromium || command -v chromium-browser || command -v google-chrome; } \
+	  >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; \
+	else echo "error: the tests of the playground need chromium: install it (apt-get install chromium as root), or set" \
+	  "CHROMIUM to the path of the program" >&2; exit 1; fi
+	touch $@
+
+# the vendored parts of the page, from npm: CodeMirror as one file, and axe-core for the tests
+web:
+	cd web && npm ci --no-audit --no-fund && npm run build
+
+.venv/docs: .venv/dev
+	$(PIP) -e ".[docs]"
+	touch $@
 
 clean:
 	rm -rf .venv .venv-wheel .venv-python dist build

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from shell import Ended, Shell
@@ -107,3 +108,18 @@ def test_a_result_never_overwrites_an_input(shell: Shell, words: tuple[str, ...]
 def test_facts_given_as_rules_are_rejected(shell: Shell) -> None:
     assert with_databases(shell)("learn", "-i", "a.db", "-t", "b.db", "-o", "new.mln") == Ended(
         1, "", "error: -i is for rules, got the database 'a.db'\nhint: give facts with -t a.db\n")
+
+
+def test_weights_are_written_as_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                        capsys: pytest.CaptureFixture[str]) -> None:
+    from pyarrow import parquet
+
+    shell = Shell(tmp_path, monkeypatch, capsys)
+    shell.write("a.mln", "Smokes(p)\n(Smokes(x))\n")
+    shell.write("a.db", "Smokes(Anna)\nSmokes(Bob)\n")
+    for name in ("w.csv", "w.parquet"):
+        assert shell("learn", "-i", "a.mln", "-t", "a.db", "-o", name).status == 0
+    header, row = (tmp_path / "w.csv").read_text().splitlines()
+    assert (header, row.rpartition(",")[0]) == ("line,rule,weight", "2,Smokes(x)")
+    table = parquet.read_table(tmp_path / "w.parquet").to_pydict()
+    assert table == {"line": [2], "rule": ["Smokes(x)"], "weight": [float(row.rpartition(",")[2])]}

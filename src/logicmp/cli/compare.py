@@ -103,7 +103,7 @@ def _run(method: str, words: list[str]) -> Row:
     if code == 2:
         # wrong usage is the same for every method
         raise LogicMPError(f"logicmp infer rejects these options:\n{problem}")
-    if code:
+    if code and not text:
         return Row(method, seconds, peak, None, "", None, None, _first(problem) or f"ended with status {code}")
     found: dict[str, Any] = json.loads(text)
     answers = {row["atom"]: row["probability"] for row in found["marginals"]}

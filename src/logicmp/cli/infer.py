@@ -12,8 +12,9 @@ import typer
 from ..errors import LogicMPError
 from ..facts.columns import Evidence
 from ..facts.db import load_facts, parse_facts
+from ..facts.frames import table_bytes
 from ..files import check_places, read_source, write_whole
-from ..limits import MAX_GROUNDINGS, Limits, kept
+from ..limits import LIMIT_REACHED, MAX_GROUNDINGS, Limits, kept, need
 from ..parse.load import load_theory
 from ..parse.query import split_names
 from ..parse.theory import Theory
@@ -49,6 +50,7 @@ class OutputFormat(StrEnum):
     text = "text"
     json = "json"
     csv = "csv"
+    parquet = "parquet"
 
 
 def infer(
@@ -60,12 +62,14 @@ def infer(
         "every predicate that is not closed.")] = None,
     query_file: Annotated[Path | None, typer.Option("-f", "--query-file", help="Read queries from this file.")] = None,
     results: Annotated[Path | None, typer.Option(
-        "-r", "--results", help="Write the answers to this file instead of stdout.")] = None,
+        "-r", "--results", "-o", "--output", help="Write the answers to this file instead of stdout; .csv, .json and "
+        ".parquet set the format.")] = None,
     method: Annotated[str, typer.Option(
         "-m", "--method", help="auto (exact inference where possible, bp or mean field for the rest), exact, "
         f"mean-field, gibbs, mc-sat, bp, lifted-bp, hl-mrf, map; {METHODS_PAGE}.")] = "auto",
-    fmt: Annotated[OutputFormat, typer.Option(
-        "--format", help="text: one answer per line, 'Pred(A,B) 0.478', as Alchemy writes it.")] = OutputFormat.text,
+    fmt: Annotated[OutputFormat | None, typer.Option(
+        "--format", help="text: one answer per line, 'Pred(A,B) 0.478', as Alchemy writes it; the default unless the "
+        "ending of -o says otherwise.")] = None,
     semantics: SemanticsOption = Semantics.exact,
     world: WorldOption = WorldName.alchemy,
     closed: ClosedOption = "",
@@ -77,6 +81,9 @@ def infer(
     reach: ReachOption = 0,
     premises: PremisesOption = Premises.all,
     outside: OutsideOption = Outside.false,
+    unscored: Annotated[str | None, typer.Option(
+        metavar="false|skip|P", help="What an atom without a row counts as, where a table has scores. false; skip: "
+        "false, and rules ignore it; P: a probability.")] = None,
     seed: Annotated[int, typer.Option("-seed", "--seed", help="Set the seed of all random choices.")] = 0,
     iterations: Annotated[int | None, typer.Option(
         help="Mean field, bp, hl-mrf: maximum number of iterations; mean field with --tolerance 0 runs exactly this "
@@ -99,8 +106,8 @@ def infer(
         help="Maximum number of groundings that the evidence leaves open; mean field needs them for its correction "
         "only.")] = None,
     max_seconds: Annotated[float | None, typer.Option(
-        help="Time limit in seconds for the whole command; print the best answers so far, or an error if there are "
-        "none.")] = None,
+        help="Time limit in seconds for the whole command; at the limit, print the best answers so far, or an error if "
+        "there are none, and exit with status 3.")] = None,
     max_memory: Annotated[str | None, typer.Option(
         metavar="SIZE", help="Memory limit, such as 500MB or 2GB; by default most of what the machine has.")] = None,
     more: Annotated[list[str] | None, typer.Option(
@@ -119,7 +126,7 @@ def infer(
     \b
         logicmp infer -i smoking.mln -e smoking.db -q Smokes,Cancer
         logicmp infer -i smoking.mln -e smoking.db -q "Smokes(x) => Cancer(x)" -m exact
-        logicmp infer -i smoking.mln -e smoking.db -q "Cancer(x)" --format json -r out.json
+        logicmp infer -i smoking.mln -e Friends=friends.csv -q "Cancer(x)" -o out.parquet
     """
     given: dict[str, Any] = {"iterations": iterations, "damping": damping, "tolerance": tolerance, "restarts": restarts,
              "schedule": schedule, "correction": correction,
@@ -135,12 +142,20 @@ def infer(
         from ..show.plot import check_plot
 
         check_plot(plot)
+    fmt = fmt or _format(results)
+    if fmt is OutputFormat.parquet:
+        if results is None:
+            raise LogicMPError("--format parquet needs a file", "add -o answers.parquet")
+        need("pyarrow", "tables", "writing a .parquet file", "write the table as .csv")
     if [*models, *(evidence or []), *(candidates or [])].count("-") > 1:
         raise LogicMPError("standard input ('-') can be read only once")
     say = (lambda text: None) if quiet else print_message
-    with shown_progress(quiet) as shown, kept(limits, shown) as progress:
+    with shown_progress(quiet) as shown, kept(limits, shown, context.obj is not None) as progress:
         progress("reading", 0, 0)
         theory = load_theory(models, grammar.value)
+        if str(results) in theory.predicate:
+            raise LogicMPError(f"-o names the file for the answers, got the predicate {str(results)!r}",
+                               f"to open the predicate, write -ow {results}")
         facts = load_facts(evidence, theory) if evidence else parse_facts("", theory)
         allowed = load_facts(candidates, facts.theory) if candidates else None
         queries = _queries(query or [], query_file)
@@ -149,7 +164,8 @@ def infer(
         ask: dict[str, Any] = {"query": queries or None, "semantics": semantics.value, "world": world.value,
                                "closed": split_names(closed), "opened": split_names(opened),
                                "prior": _priors(prior or []), "seed": seed, "limits": limits, "candidates": allowed,
-                               "reach": reach, "premises": premises.value, "outside": outside.value}
+                               "reach": reach, "premises": premises.value, "outside": outside.value,
+                               "unscored": _unscored(unscored)}
         # importing torch is slow, so errors in the files are reported first
         progress("importing", 0, 0)
         from ..inference.run import infer as run
@@ -160,8 +176,11 @@ def infer(
         say(line)
     if trace is not None or plot is not None:
         _write_trace(found, trace, plot, say)
+    text: str | bytes
     if fmt is OutputFormat.json:
         text = to_json(found, checked)
+    elif fmt is OutputFormat.parquet:
+        text = table_bytes(found.columns(), ".parquet")
     else:
         text = to_csv(found) if fmt is OutputFormat.csv else to_text(found)
     if results is None:
@@ -169,6 +188,23 @@ def infer(
     else:
         write_whole(results, text, "the answers")
         say(f"{plural(len(found.log_odds), 'answer')} in {results}")
+    if not found.is_complete:
+        # shown with --quiet too: a file of answers does not tell
+        print_message(f"warning: the time limit of {limits.seconds:g} s was reached; these are the best answers so far")
+        raise typer.Exit(LIMIT_REACHED)
+
+
+def _format(results: Path | None) -> OutputFormat:
+    """The format that the ending of a file names, else text."""
+    ending = "" if results is None else results.suffix.lower().removeprefix(".")
+    return OutputFormat(ending) if ending in set(OutputFormat) else OutputFormat.text
+
+
+def _unscored(text: str | None) -> float | str | None:
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return text
 
 
 def _settings(pairs: list[str]) -> dict[str, Any]:

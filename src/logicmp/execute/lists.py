@@ -176,7 +176,7 @@ def make_sparse_run(theory: Theory, unary: Tensor | Tensors, evidence: Tensors |
     sizes = _sizes(theory, {**dense_evidence, **dense}, {**facts, **rows}, known)
     for what, tensors_of in (("unary", rows), ("evidence", facts)):
         for name, part in tensors_of.items():
-            _check_range(theory.predicate[name], f"{what}[{name!r}]", part.indices, sizes)
+            check_range(theory.predicate[name], f"{what}[{name!r}]", part.indices, sizes)
             if part.shape is None:
                 _check_meaning(theory.predicate[name], f"{what}[{name!r}]", part.indices, sizes)
     devices = [x.device for x in (*dense.values(), *(part.indices for part in rows.values()))]
@@ -349,7 +349,7 @@ def _check_meaning(predicate: Predicate, what: str, columns: Tensor, sizes: Mapp
                            "and ones or a list of entity numbers", "call .bool() on a matrix, or pass a sparse tensor")
 
 
-def _check_range(predicate: Predicate, what: str, indices: Tensor, sizes: Mapping[str, int]) -> None:
+def check_range(predicate: Predicate, what: str, indices: Tensor, sizes: Mapping[str, int]) -> None:
     keys = [t for k, t in enumerate(predicate.types) if k not in predicate.functional]
     for k, type_name in enumerate(predicate.types if len(indices) == len(predicate.types) else keys):
         if not indices.shape[1]:

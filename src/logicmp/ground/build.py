@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 
@@ -37,10 +38,21 @@ BYTES = 200
 MAX_ATOMS = 2**26
 
 
+class Multiples(Protocol):
+    """How many groundings of a larger world each grounding stands for."""
+
+    def repeats(self, columns: Sequence[tuple[str, np.ndarray]], n: int) -> np.ndarray:
+        """For each of n tuples; `columns` has the type and the constants of each place."""
+
+    def size(self, type_name: str) -> int:
+        """The number of constants of a type in the larger world."""
+
+
 def build_network(world: World, rules: Sequence[Rule] | None = None, semantics: str = "exact",
                   max_groundings: int = MAX_GROUNDINGS,
                   progress: Callable[[int, int], None] = lambda done, total: None,
-                  allow: Callable[[float, str], None] = lambda n_bytes, what: None) -> Network:
+                  allow: Callable[[float, str], None] = lambda n_bytes, what: None,
+                  multiples: Multiples | None = None) -> Network:
     """Build the ground network of some rules, by default all rules of the theory.
 
     >>> from logicmp.facts.world import build_world
@@ -55,12 +67,13 @@ def build_network(world: World, rules: Sequence[Rule] | None = None, semantics: 
         progress: called after each rule and each large piece of rows, with the number of rules done, and of all rules.
         allow: called with the bytes that the network needs so far, before rows are made; raises an error if they are
             too many.
+        multiples: if each grounding stands for several, which then multiply its share of the weight.
     """
     if semantics == "paper":
         raise LogicMPError("semantics 'paper' treats equal atoms of a grounding as independent, which no ground "
                            "network can do", "use semantics 'exact' or 'alchemy', or method mean-field")
     rules = world.theory.rules if rules is None else tuple(rules)
-    grounder = Grounder(world, rules, max_groundings, allow)
+    grounder = Grounder(world, rules, max_groundings, allow, multiples)
     for r, rule in enumerate(rules):
         for _ in grounder.add_rule(r, rule, semantics):
             progress(r, len(rules))
@@ -71,8 +84,10 @@ def build_network(world: World, rules: Sequence[Rule] | None = None, semantics: 
 class Grounder:
     """The features of rules in the making."""
 
-    def __init__(self, world: World, rules: Sequence[Rule], max_groundings: int, allow: Callable[[float, str], None]):
+    def __init__(self, world: World, rules: Sequence[Rule], max_groundings: int, allow: Callable[[float, str], None],
+                 multiples: Multiples | None = None):
         self.world = world
+        self.multiples = multiples
         self.rules = tuple(rules)
         self.max_groundings, self.allow = max_groundings, allow
         # with a predicate for each quantified part
@@ -125,11 +140,16 @@ class Grounder:
 
     def _size(self, v: Range) -> int:
         low, high = self._window(v)
-        return max(0, high - low)
+        more = self.multiples.size(v.type) - self.world.sizes[v.type] if self.multiples is not None else 0
+        return max(0, high - low + more)
 
     def _add(self, rows: Rows, literals: Literals, share: float) -> None:
         """Add features of the current rule; groundings that the evidence violates go into the count."""
         decided = literals.counts == 0
+        shares = np.broadcast_to(share, rows.n)
+        if self.multiples is not None:
+            shares = share * self.multiples.repeats(
+                [(self.ranges[name].type, column) for name, column in rows.columns.items()], rows.n)
         if self.rule.is_hard:
             if decided.any():
                 raise self._violated(rows.take(np.flatnonzero(decided)[:1]))
@@ -139,10 +159,10 @@ class Grounder:
             for name, size in zip(self.rule.per_constant, self.shapes[self.r], strict=True):
                 params = params * size + rows.columns[name]
             params += self.offsets[self.r]
-            np.subtract.at(self.base, params[decided], share)
+            np.subtract.at(self.base, params[decided], shares[decided])
         if decided.any():
-            literals, params = literals.keep(~decided), params[~decided]
-        self.draft.add(literals, params, share)
+            literals, params, shares = literals.keep(~decided), params[~decided], shares[~decided]
+        self.draft.add(literals, params, shares)
 
     def _violated(self, row: Rows) -> RuleError:
         where = ", ".join(f"{name} = {self.world.theory.type[self.ranges[name].type].constants[int(column[0])]}"

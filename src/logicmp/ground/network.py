@@ -247,20 +247,21 @@ class Draft:
         self.rule = 0
         # of each entry: the lengths of its features, their variables, sets, weights and defined variables
         self._columns: list[tuple[np.ndarray, ...]] = []
-        # of each entry: how many features, their share and rule
-        self._about: list[tuple[int, float, int]] = []
+        # of each entry: how many features, their shares and rule
+        self._about: list[tuple[int, np.ndarray, int]] = []
 
     def new_variables(self, n: int) -> np.ndarray:
         """The numbers of n more variables, with two values each."""
         self.n_variables += n
         return np.arange(self.n_variables - n, self.n_variables)
 
-    def add(self, literals: Literals, params: np.ndarray, share: float = 1.0,
+    def add(self, literals: Literals, params: np.ndarray, shares: np.ndarray | None = None,
             defined: np.ndarray | None = None) -> None:
         """Add features of the current rule, without those that contradict themselves.
 
         Args:
             params: the weight of each feature, or HARD.
+            shares: what each feature counts, None for 1.
             defined: the quantified part's variable that each feature defines, -1 for none.
         """
         simple, left = simplify(literals, self.sets)
@@ -268,7 +269,10 @@ class Draft:
             defines = np.broadcast_to(np.int32(-1), simple.n) if defined is None else defined[left]
             columns = simple.counts, simple.var, simple.set, params if left.all() else params[left], defines
             self._columns.append(tuple(column.astype(np.int32, copy=False) for column in columns))
-            self._about.append((simple.n, share, self.rule))
+            shares = np.broadcast_to(1.0, simple.n) if shares is None else shares[left]
+            if bool((shares == shares[0]).all()):
+                shares = np.broadcast_to(shares[0], simple.n)
+            self._about.append((simple.n, shares, self.rule))
 
     def tie(self, products: Literals, variable: np.ndarray, is_true: bool) -> None:
         """Forbid each product together with the given value of its variable, which it helps to define."""
@@ -285,7 +289,7 @@ class Draft:
         lengths = found.pop("lengths")
         n = np.array([n for n, _, _ in self._about], dtype=np.int64)
         found |= {"begins": np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]),
-                  "share": np.repeat(np.array([share for _, share, _ in self._about], dtype=np.float64), n),
+                  "share": np.concatenate([np.zeros(0), *(shares for _, shares, _ in self._about)]),
                   "rule": np.repeat(np.array([rule for _, _, rule in self._about], dtype=np.int32), n)}
         for name in ("share", "defines"):
             # one number for all features needs no memory

@@ -11,15 +11,15 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import CostError, closest
+from ..errors import CostError, LogicMPError, closest
 from ..facts.db import PLAIN_FACT_CONSTANT
+from ..facts.frames import make_frame
 from ..facts.world import World
 from ..ground.network import Network, card_of
-from ..limits import need
 from ..normalize.expand import variable_ranges
 from ..parse.query import Query
 from ..parse.syntax import PLAIN_LABEL, Atom, Variable, free_variables, put_constants, quoted
@@ -28,6 +28,8 @@ from .method import Problem, Solution, Status
 
 if TYPE_CHECKING:
     import pandas
+    import polars
+    import pyarrow
     from torch import Tensor
 
 
@@ -164,6 +166,23 @@ class Answer:
         for values in zip(*places, strict=True) if places else [()]:
             yield str(put_constants(formula, dict(zip(self.bindings, values, strict=True)), constants))
 
+    def arguments(self) -> dict[str, np.ndarray]:
+        """The constants of each argument of a queried atom, for each answer; a multi-class one has its label last."""
+        atom = self.query.formula
+        assert isinstance(atom, Atom)
+        predicate = self.theory.predicate[atom.predicate]
+        labels = (None,) if predicate.labels is None else atom.labels or predicate.labels
+        n = len(self.log_odds) // len(labels)
+        found = {}
+        for k, (argument, term) in enumerate(zip(predicate.types, atom.args, strict=True)):
+            name = argument if predicate.types.count(argument) == 1 else f"{argument}_{k + 1}"
+            if isinstance(term, Variable):
+                constants = np.array(self.theory.type[argument].constants, dtype=object)
+                found[name] = constants[self.bindings[term.name]].repeat(len(labels))
+            else:
+                found[name] = np.full(n * len(labels), term.name, dtype=object)
+        return found if predicate.labels is None else {**found, "label": np.array(labels * n, dtype=object)}
+
     def _labels(self) -> list[str]:
         """The suffix of each answer for one atom: ` = B-PER` for a multi-class predicate, else empty."""
         formula = self.query.formula
@@ -223,6 +242,11 @@ class Marginals(Mapping[str, float]):
         return self.solution.status
 
     @property
+    def is_complete(self) -> bool:
+        """Whether the method ended by itself; if not, these are the best answers up to the time limit."""
+        return self.status is not Status.TIME
+
+    @property
     def notes(self) -> list[str]:
         """Warnings and remarks for people to read."""
         return [*self.world.warnings, *self.solution.notes]
@@ -249,13 +273,44 @@ class Marginals(Mapping[str, float]):
     def __repr__(self) -> str:
         return f"Marginals({len(self)} answers by {self.method})"
 
-    def to_pandas(self) -> pandas.DataFrame:
-        """A table with the columns atom, probability and log_odds."""
-        need("pandas", "pandas", "to_pandas")
-        import pandas
+    def to_pandas(self, predicate: str | None = None) -> pandas.DataFrame:
+        """A table of pandas; see `columns`."""
+        return make_frame(self.columns(predicate), "pandas")
 
-        return pandas.DataFrame({"atom": [text for answer in self.answers for text in answer.texts()],
-                                 "probability": self.probabilities, "log_odds": self.log_odds})
+    def to_polars(self, predicate: str | None = None) -> polars.DataFrame:
+        """A table of polars; see `columns`."""
+        return make_frame(self.columns(predicate), "polars")
+
+    def to_arrow(self, predicate: str | None = None) -> pyarrow.Table:
+        """A table of pyarrow; see `columns`."""
+        return make_frame(self.columns(predicate), "arrow")
+
+    def columns(self, predicate: str | None = None) -> dict[str, Any]:
+        """The answers as columns: atom, probability and log_odds.
+
+        >>> from logicmp import infer
+        >>> found = infer("Friends(person, person)\\n1 Friends(x, y)", "?Friends(Anna, Bob)", "Friends(x, Bob)")
+        >>> {name: list(column) for name, column in found.columns("Friends").items() if name != "log_odds"}
+        ... # doctest: +ELLIPSIS
+        {'person_1': ['Anna', 'Bob'], 'person_2': ['Bob', 'Bob'], 'probability': [...]}
+
+        Args:
+            predicate: a queried predicate, for a table of its atoms only, with one column for each argument instead of
+                the text of the atom; the columns have the names of the types, with numbers if a type is there twice.
+        """
+        chosen = self.answers
+        if predicate is None:
+            found: dict[str, Any] = {"atom": [text for answer in chosen for text in answer.texts()]}
+        else:
+            chosen = [answer for answer in self.answers if isinstance(answer.query.formula, Atom)
+                      and answer.query.formula.predicate == predicate]
+            if not chosen:
+                names = [atom.predicate for answer in self.answers if isinstance(atom := answer.query.formula, Atom)]
+                raise LogicMPError(f"predicate {predicate!r} was not queried", closest(predicate, names, "predicate"))
+            parts = [answer.arguments() for answer in chosen]
+            found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        odds = np.concatenate([np.zeros(0), *(answer.log_odds for answer in chosen)])
+        return {**found, "probability": as_probability(odds), "log_odds": odds}
 
     def to_tensors(self) -> dict[str, Tensor]:
         """The probabilities of all atoms of each queried predicate, as tensors of the layer; sparse ones are sparse."""

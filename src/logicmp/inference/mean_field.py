@@ -59,6 +59,8 @@ class MeanField(Method):
             the evidence leaves at most 100,000 groundings open; "none" for plain mean field. The bound is that of the
             final marginals, a lower bound of log Z in both cases; plain mean field maximizes it.
         trace: keep bound and violations of every iteration.
+        temperature: log-odds are divided by it before they become the marginals that send messages, above 0; the
+            answers are read at temperature 1.
         schedule: "paper", "adaptive" or "cold" to run the layer's schedule of that name once, with its own iterations
             and damping; its answers are scores to decide by, not probabilities. None to run until convergence.
     """
@@ -71,6 +73,7 @@ class MeanField(Method):
     hard_weight: float = 10.0
     correction: str = "tap"
     trace: bool = False
+    temperature: float = 1.0
     schedule: str | None = None
 
     def solve(self, problem: Problem, network: Network | None = None) -> Solution:
@@ -154,7 +157,7 @@ class MeanField(Method):
         trace: list[TraceLine] = []
         n_retries, is_first = MAX_RETRIES if self.tolerance > 0 else 0, True
         for _ in range(1 + n_retries):
-            schedule = Schedule(self.iterations, damping, tolerance=self.tolerance)
+            schedule = Schedule(self.iterations, damping, self.temperature, tolerance=self.tolerance)
             found = self._iterate(problem, run, start, schedule, len(trace), correct)
             trace += found.trace
             if found.status is Status.NONE and not is_first:

@@ -17,11 +17,12 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from ..facts.frames import make_frame
 from ..files import write_whole
 from ..parse.load import parse_theory
 from ..parse.syntax import And, Constant, Equal, Formula, Implies, Variable, atoms, free_variables, put_constants, terms
@@ -29,6 +30,11 @@ from ..parse.theory import Rule, Theory
 from .checkpoint import TrainingState
 from .objectives import Objective
 from .parameters import Parameters
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
 
 
 def split_rule(rule: Rule, weights: Tensor, theory: Theory) -> list[Rule]:
@@ -154,6 +160,24 @@ class Learned:
         """The theory with weights, ready for inference."""
         return parse_theory(str(self), "<learned>")
 
+    def to_pandas(self) -> pandas.DataFrame:
+        """The learned weights as a table of pandas: line, rule, weight."""
+        return make_frame(self.columns(), "pandas")
+
+    def to_polars(self) -> polars.DataFrame:
+        """The same of polars."""
+        return make_frame(self.columns(), "polars")
+
+    def to_arrow(self) -> pyarrow.Table:
+        """The same of pyarrow."""
+        return make_frame(self.columns(), "arrow")
+
+    def columns(self) -> dict[str, Any]:
+        """The learned weights as columns: the line and the formula of each rule of the .mln file, and its weight."""
+        rules = [rule for f in self.learned for rule in self.rules(f)]
+        return {"line": [rule.span.line if rule.span else None for rule in rules],
+                "rule": [str(rule.formula) for rule in rules], "weight": [rule.weight for rule in rules]}
+
     def save(self, path: str | Path) -> None:
         """Write the .mln file; no partial file is left if writing fails."""
         write_whole(Path(path), str(self))
@@ -204,5 +228,5 @@ def _notes(parameters: Parameters, state: TrainingState, training: Sequence[Obje
 
 def as_table(learned: Learned) -> list[Mapping[str, Any]]:
     """The learned weights as dicts, for JSON: one for each rule of the .mln file."""
-    return [{"line": rule.span.line if rule.span else None, "rule": str(rule.formula), "weight": rule.weight}
-            for f in learned.learned for rule in learned.rules(f)]
+    columns = learned.columns()
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

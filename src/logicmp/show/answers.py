@@ -49,7 +49,8 @@ def to_text(found: Marginals) -> str:
 
 def to_json(found: Marginals, checked: dict[str, Any] | None = None) -> str:
     """One object: how the answers were computed, the error of mean field if it was measured, and the answers."""
-    about = {"method": found.method, "status": found.status, "semantics": found.semantics,
+    about = {"method": found.method, "status": found.status, "complete": found.is_complete,
+             "semantics": found.semantics,
              "closed_world": {name: why for name, why in found.world.closed.items() if why},
              "supports": {report.predicate: report.to_dict() for report in describe_supports(found.world)},
              "rows": found.solution.n_rows,

@@ -216,8 +216,8 @@ class Map(Method):
                 # soft groundings may be missing from the search, but no hard one from the answer
                 is_true = true_features(grounder.network, now.values)
                 if bool(is_true[grounder.network.param == HARD].any()):
-                    raise LimitError(f"the time limit of {problem.limits.seconds:g} s was reached after {rounds} worlds "
-                                     "that violate hard rules with many groundings", MORE_TIME)
+                    raise LimitError(f"the time limit of {problem.limits.seconds:g} s was reached after {rounds} "
+                                     "worlds that violate hard rules with many groundings", MORE_TIME)
                 arrays = build_arrays(grounder.network, unary_features=True)
                 best = _best(arrays, None, now.values, now.solver, Status.TIME, [])
                 break

@@ -3,7 +3,7 @@
 Room: inference/search; used by map and decode.
 
     0.6 Links(d,e) ^ Topic(d,c) => Topic(e,c)
-    0.1 Links(e,d) ^ Topic(d,c) => Topic(e,c)      both have the feature  Topic(d,c) !Topic(e,c)  if both links are facts
+    0.1 Links(e,d) ^ Topic(d,c) => Topic(e,c)      both have the feature  Topic(d,c) !Topic(e,c)  if both are links
 """
 
 from __future__ import annotations
