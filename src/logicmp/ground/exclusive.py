@@ -114,9 +114,9 @@ def _merge(world: World, rule: Rule, name: str, place: int) -> World:
             return world
         at = listed.find(supports[name].columns)
         shape = listed.n_values // listed.width, listed.width
-        values, unary = (None if x is None else _scattered(x, at, shape) for x in (values, unary))
+        values = _scattered(values, at, shape)
+        unary = None if unary is None else _scattered(unary, at, shape)
         supports = {**supports, name: listed}
-    assert values is not None
     if bool(((values == 1).sum(1 if name in supports else place) > 1).any()):
         # the evidence violates the rule: grounding it says where
         return world

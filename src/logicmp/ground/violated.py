@@ -14,6 +14,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -123,9 +124,10 @@ class Violated(Grounder):
             n_added += self._add_rule_violated(r)
         more = self.draft.arrays()
         old = self.network
-        self.network = replace(old, base=self.base.copy(), begins=np.concatenate(
-            [old.begins, old.begins[-1] + more.pop("begins")[1:]]),
-            **{name: np.concatenate([getattr(old, name), column]) for name, column in more.items()})
+        more["begins"] = old.begins[-1] + more["begins"][1:]
+        columns: dict[str, Any] = {name: np.concatenate([getattr(old, name), column])
+                                   for name, column in more.items()}
+        self.network = replace(old, base=self.base.copy(), **columns)
         return n_added
 
     def _add_rule_violated(self, r: int) -> int:

@@ -120,7 +120,7 @@ class Program:
         if not wanted.any():
             return np.asarray(total)
         lowest = np.minimum.reduceat(truth, g.begins[:-1])[features]
-        return np.where(wanted, 1 - lowest, total)
+        return np.asarray(np.where(wanted, 1 - lowest, total))
 
     def violates_hard(self, x: np.ndarray) -> bool:
         hard = np.flatnonzero(self.arrays.ground.is_hard)

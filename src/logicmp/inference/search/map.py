@@ -29,7 +29,7 @@ from ..moves.arrays import GroundArrays, build_arrays
 from .ilp import solve_ilp
 from .maxsat import hard_world, solve_maxsat
 from .merge import merge_features
-from .walksat import max_walksat
+from .walksat import best_alone, max_walksat
 
 SOLVERS = ("auto", "walksat", "maxsat", "ilp")
 # auto: an integer program runs until it has this many groundings, MaxSAT for at most this many features; and both for
@@ -70,7 +70,7 @@ def best_world(network: Network, weights: np.ndarray | None = None, solver: str 
     Args:
         weights: instead of the network's own.
         solver: "walksat" (needs numba), "maxsat" (RC2, needs python-sat), "ilp" (HiGHS, needs SciPy), or "auto": an
-            exact one for at most 20 seconds if the network is small, then MaxWalkSAT. Without numba, "auto" is an exact
+            exact one for at most 20 seconds while solutions violate few groundings, then MaxWalkSAT. Without numba, "auto" is an exact
             one for any network; without SciPy and python-sat it is MaxWalkSAT.
         max_flips, restarts, noise: of MaxWalkSAT.
         start: a world for MaxWalkSAT to start from.
@@ -119,8 +119,14 @@ def best_world(network: Network, weights: np.ndarray | None = None, solver: str 
 
 def _satisfying_start(arrays: GroundArrays) -> np.ndarray | None:
     """A world that satisfies the hard rules, by a SAT solver; None without hard rules or python-sat."""
-    if not arrays.ground.is_hard.any() or importlib.util.find_spec("pysat") is None:
+    g, network = arrays.ground, arrays.network
+    if not g.is_hard.any() or importlib.util.find_spec("pysat") is None:
         return None
+    if network.n_own == len(network.cards):
+        is_true = true_features(network, best_alone(arrays))
+        if not is_true[network.param == HARD].any():
+            # MaxWalkSAT starts from this world by itself
+            return None
     found = hard_world(arrays)
     if found is None:
         raise contradiction(arrays.network)
@@ -161,8 +167,8 @@ class Map(Method):
     """The most probable world; each answer is 0 or 1.
 
     Args:
-        solver: "walksat", "maxsat" (exact, python-sat), "ilp" (exact, SciPy) or "auto": exact if the network is small
-            or numba is missing, else MaxWalkSAT.
+        solver: "walksat", "maxsat" (exact, python-sat), "ilp" (exact, SciPy) or "auto": exact while solutions violate
+            few groundings or if numba is missing, else MaxWalkSAT.
         max_flips: of MaxWalkSAT, all restarts together.
         restarts: of MaxWalkSAT.
         noise: share of random moves of MaxWalkSAT, 0 to 1.

@@ -25,7 +25,8 @@ def merge_features(arrays: GroundArrays) -> GroundArrays:
     g = arrays.ground
     lengths = np.diff(g.begins)
     hard = np.flatnonzero(g.is_hard)
-    chosen, weights = [hard], [np.zeros(len(hard))]
+    chosen: list[np.ndarray] = [hard]
+    weights: list[np.ndarray] = [np.zeros(len(hard))]
     for n in np.unique(lengths[g.log_weight != 0]).tolist():
         some = np.flatnonzero((lengths == n) & (g.log_weight != 0))
         literal = g.begins[some][:, None] + np.arange(n)

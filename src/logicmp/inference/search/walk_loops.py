@@ -98,7 +98,8 @@ def change(g: Ground, s: State, h: Fields, v: int, new: int) -> float:
     """What a move would add to the score."""
     old = s.values[v]
     if g.follow_first[v] == g.follow_first[v + 1]:
-        return h.value[g.starts[v] + new] - h.value[g.starts[v] + old]
+        difference: float = h.value[g.starts[v] + new] - h.value[g.starts[v] + old]
+        return difference
     before: float = s.score[0]
     move(g, s, h, v, new)
     after: float = s.score[0]

@@ -139,7 +139,7 @@ def best_alone(arrays: GroundArrays) -> np.ndarray:
     # the first of the best values
     order = np.lexsort((np.arange(len(score)), -score, var))
     first = order[g.starts[:-1]]
-    return (first - g.starts[:-1]).astype(np.int32)
+    return np.asarray(first - g.starts[:-1], dtype=np.int32)
 
 
 def new_fields(arrays: GroundArrays) -> Fields:
@@ -176,7 +176,7 @@ class _Components:
     @property
     def violates_hard(self) -> bool:
         """Whether the best world so far violates a hard feature."""
-        return self.total > self.heaviest
+        return bool(self.total > self.heaviest)
 
     def add(self, state: State) -> None:
         """Keep the components of a world that have a lower score than before."""
