@@ -84,7 +84,7 @@ def test_values_of_atoms_are_those_of_the_world() -> None:
 
 
 def test_millions_of_groundings_of_a_hard_rule_are_never_written_out() -> None:
-    text = "t = {1, ..., 400}\nC(t, t)\nC(a,b) ^ C(b,c) => C(a,c).\n-1 C(a,b)"
+    text = "t = {1, ..., 200}\nC(t, t)\nC(a,b) ^ C(b,c) => C(a,c).\n-1 C(a,b)"
     facts = "C(1,2)\nC(2,3)\nC(3,4)\n0.9 C(10,11)\n0.9 C(11,12)\n!C(10,12)"
     found = infer(text, facts, "C(1,x), C(10,x), C(11,x)", "map", solver="ilp")
     assert found.status == "optimal"

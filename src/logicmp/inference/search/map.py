@@ -70,8 +70,8 @@ def best_world(network: Network, weights: np.ndarray | None = None, solver: str 
     Args:
         weights: instead of the network's own.
         solver: "walksat" (needs numba), "maxsat" (RC2, needs python-sat), "ilp" (HiGHS, needs SciPy), or "auto": an
-            exact one for at most 20 seconds while solutions violate few groundings, then MaxWalkSAT. Without numba, "auto" is an exact
-            one for any network; without SciPy and python-sat it is MaxWalkSAT.
+            exact one for at most 20 seconds while solutions violate few groundings, then MaxWalkSAT. Without numba,
+            "auto" is an exact one for any network; without SciPy and python-sat it is MaxWalkSAT.
         max_flips, restarts, noise: of MaxWalkSAT.
         start: a world for MaxWalkSAT to start from.
     """
