@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from benchmarks import sparse
-from benchmarks.sparse import CASES, METHODS, _knowledge_graph, knowledge_graph, main
+from benchmarks.sparse import CASES, METHODS, TEXT_TARGETS, _knowledge_graph, knowledge_graph, main
 
 
 def test_every_case_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -23,6 +23,9 @@ def test_every_case_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str], mon
     for name in METHODS:
         assert found[name]["answers"] == 3000
         assert 0 < found[name]["largest memory, GiB"] < 1
+    for name in TEXT_TARGETS:
+        # 40 documents, 4 of them observed
+        assert found[f"text-{name}"]["answers"] == 400
     assert found["transitivity"]["candidates"] == 136 * 110
     assert found["facts"][".db, facts"] == found["facts"]["Parquet, facts"] > 14_000
     assert found["facts"][".db, GB"] > 0

@@ -22,7 +22,7 @@ from ..facts.db import PLAIN_FACT_CONSTANT
 from ..facts.frames import make_frame
 from ..facts.world import World
 from ..files import write_whole
-from ..ground.network import Network, n_values
+from ..ground.network import Network, card_of
 from ..ground.worlds import describe_supports
 from ..normalize.expand import variable_ranges
 from ..page import plural
@@ -106,7 +106,7 @@ def odds_of_values(network: Network, p: np.ndarray) -> dict[str, np.ndarray]:
             odds[name] = np.broadcast_to(0.0, world.values[name].shape)
             continue
         predicate = world.stored(name)
-        card = n_values(predicate, world.sizes)
+        card = card_of(world, name)
         places = starts[variables][..., None] + np.arange(card)
         with np.errstate(invalid="ignore"):
             odds[name] = atom_log_odds(predicate, world, np.append(p, np.zeros(card))[places])

@@ -150,7 +150,6 @@ class HingeLossMRF(Method):
     """
 
     name: ClassVar[str] = "hl-mrf"
-    is_logical: ClassVar[bool] = False
     squared: bool = True
     iterations: int = 20_000
     tolerance: float = 1e-6
