@@ -6,7 +6,7 @@ Seeds share matrix products and calls of the layer, nothing else: each has its o
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -65,10 +65,10 @@ class Models:
         self.random = [torch.Generator().manual_seed(seed) for seed in seeds]
         self.weights = [self._start(n_in, (n_in, n_out)) for n_in, n_out in pairwise(sizes)]
         self.biases = [self._start(n_in, (1, n_out)) for n_in, n_out in pairwise(sizes)]
-        # of the last call in training: inputs of each layer, cast weights, and what dropout kept
+        # of the last call: inputs of each layer, and cast weights
         self._inputs: list[Tensor] = []
         self._cast: list[Tensor] = []
-        self._kept: list[Tensor] = []
+        self._scale = 1.0
 
     def _start(self, n_in: int, shape: tuple[int, int]) -> Tensor:
         """As in torch's nn.Linear."""
@@ -83,14 +83,14 @@ class Models:
 
     def __call__(self, x: Tensor, is_training: bool = False) -> Tensor:
         """The log-odds. In training, values are dropped and `backward` can follow."""
-        self._inputs, self._kept, self._cast = [x.to(self.dtype)], [], [w.to(self.dtype) for w in self.weights]
+        self._inputs, self._cast = [x.to(self.dtype)], [w.to(self.dtype) for w in self.weights]
+        self._scale = 1 / (1 - self.dropout) if is_training else 1.0
         for k, (weight, bias) in enumerate(zip(self._cast, self.biases, strict=True)):
             y = torch.bmm(self._inputs[-1], weight).add_(bias)
             if k < len(self._cast) - 1:
                 y.relu_()
                 if is_training and self.dropout:
-                    self._kept.append(self._draw(y))
-                    y.mul_(self._kept[-1])
+                    y.mul_(self._draw(y)).mul_(self._scale)
             self._inputs.append(y)
         return self._inputs.pop().float()
 
@@ -106,14 +106,11 @@ class Models:
                 weight.copy_(torch.bmm(x.mT, slope))
             torch.sum(slope, 1, keepdim=True, out=bias, dtype=bias.dtype)
             if k:
-                slope = torch.bmm(slope, self._cast[k].mT)
-                if self._kept:
-                    slope.mul_(self._kept[k - 1])
                 # a value that was dropped is 0 too, and has no slope
-                slope.masked_fill_(x == 0, 0.0)
+                slope = torch.ops.aten.threshold_backward(torch.bmm(slope, self._cast[k].mT), x, 0.0).mul_(self._scale)
 
     def _draw(self, like: Tensor) -> Tensor:
-        """What dropout multiplies with: 0, or the inverse of the share that is kept.
+        """1 for values that dropout keeps, 0 for others.
 
         Four values come from each random number: drawing them is a tenth of a step otherwise.
         """
@@ -121,8 +118,10 @@ class Models:
         bits = torch.empty(len(like), -(-n // 4), dtype=torch.int64)
         for own, generator in zip(bits, self.random, strict=True):
             own.random_(-2**63, None, generator=generator)
-        kept = bits.view(torch.int16)[:, :n].view(like.shape) < round((1 - self.dropout) * 2**16) - 2**15
-        return kept.to(like.dtype).mul_(1 / (1 - self.dropout))
+        # compare in place: the result has the width of its operands, which is faster than bool
+        bits = bits.view(torch.int16)
+        torch.lt(bits, round((1 - self.dropout) * 2**16) - 2**15, out=bits)
+        return bits[:, :n].view(like.shape).to(like.dtype)
 
 
 class Trainer:
@@ -156,9 +155,13 @@ class Trainer:
 
 
 def train(models: Models, head: Head, data: DataSet, settings: Settings, checkpoint: Checkpoint,
-          made_with: Mapping[str, Any] | None = None, progress: Progress = silent, what: str = "training"
-          ) -> list[float]:
-    """Train the models of all seeds; returns the mean loss of each epoch. An interrupted run can be continued."""
+          made_with: Mapping[str, Any] | None = None, progress: Progress = silent, what: str = "training",
+          after: Mapping[int, Callable[[list[float]], None]] | None = None) -> list[float]:
+    """Train the models of all seeds; returns the mean loss of each epoch. An interrupted run can be continued.
+
+    Args:
+        after: functions by number of epochs; each is called with the losses so far.
+    """
     trainer = Trainer(models, head, data, settings)
     losses: list[float] = []
     before = checkpoint.load(made_with)
@@ -177,4 +180,6 @@ def train(models: Models, head: Head, data: DataSet, settings: Settings, checkpo
         checkpoint.save(parameters=models.parameters, optimizer=trainer.optimizer.state_dict(), losses=losses,
                         random=[generator.get_state() for generator in models.random])
         progress(what, epoch + 1, settings.epochs)
+        if after and epoch + 1 in after:
+            after[epoch + 1](losses)
     return losses

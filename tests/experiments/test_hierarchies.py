@@ -271,7 +271,8 @@ def test_dropout_keeps_its_share_and_the_gradient_follows() -> None:
     models = Models((3, 400, 2), 0.7, [5])
     x = torch.randn(1, 50, 3)
     models(x, is_training=True)
-    kept = models._kept[0]
+    # the same random numbers again
+    kept = Models((3, 400, 2), 0.7, [5])._draw(torch.empty(1, 50, 400)) / 0.3
     assert kept.unique().tolist() == pytest.approx([0.0, 1 / 0.3])
     assert float((kept > 0).float().mean()) == pytest.approx(0.3, abs=0.02)
     models.backward(torch.ones(1, 50, 2))
@@ -368,6 +369,16 @@ def test_seeds_of_a_group_are_stored_one_by_one(experiment: Experiment) -> None:
     assert len({r.values["log_loss"] for r in found if r.method == "mlp"}) == 4
     text = as_table(found)
     assert "eisen_FUN epochs=1 (C-HMCNN" in text and text.splitlines()[4].endswith("| 4 |")
+
+
+def test_a_run_measured_on_its_way_equals_shorter_runs(experiment: Experiment, tmp_path: Path) -> None:
+    replace(experiment, tried={"epochs": 3}, stops=(1, 2), is_held_out=True).run(["eisen_FUN"], ["mlp"], [0])
+    on_the_way = {r.key: r.values for r in load_results(experiment.results)}
+    for epochs in (1, 2, 3):
+        alone = replace(experiment, results=tmp_path / "alone", tried={"epochs": epochs}, is_held_out=True)
+        alone.run(["eisen_FUN"], ["mlp"], [0])
+    assert on_the_way == {r.key: r.values for r in load_results(tmp_path / "alone")}
+    assert len(on_the_way) == 6
 
 
 def test_a_world_of_one_path_is_a_path(made_up: Path) -> None:
