@@ -161,7 +161,7 @@ class RuleCorrector(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise LogicMPError(f"X has no column {missing[0]!r}", f"its columns are {', '.join(map(repr, columns))}")
         rest = [column for column in columns if column not in named]
         values = X[rest] if is_frame else np.asarray(X)[:, rest]
-        found = [None if column is None else np.asarray(X[column] if is_frame else np.asarray(X)[:, column])
+        found = [None if column is None else np.asarray(X[column] if is_frame else np.asarray(X)[:, int(column)])
                  for column in (self.id_column, self.sequence_column)]
         return values, ids if found[0] is None else found[0], found[1]
 

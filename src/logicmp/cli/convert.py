@@ -20,7 +20,14 @@ from ..show.dialects import DIALECTS, RULES_FILE, write_dialect
 from ..show.progress import print_message
 from .options import EvidenceOption
 
-Dialect = StrEnum("Dialect", [(name, name) for name in DIALECTS])
+
+class Dialect(StrEnum):
+    alchemy = "alchemy"
+    tuffy = "tuffy"
+    pracmln = "pracmln"
+    expressgnn = "expressgnn"
+    psl = "psl"
+    csv = "csv"
 
 
 def convert(

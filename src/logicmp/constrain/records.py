@@ -176,7 +176,8 @@ def _log_odds(column: Any, name: str) -> np.ndarray:
         raise LogicMPError(f"pairs, row {row + 1}, column {name!r}: the score is missing",
                            "remove the row, for a pair that is not scored, or fill it in")
     with np.errstate(divide="ignore"):
-        return (np.log(values) - np.log1p(-values)).clip(-CERTAIN_ODDS, CERTAIN_ODDS)
+        odds: np.ndarray = (np.log(values) - np.log1p(-values)).clip(-CERTAIN_ODDS, CERTAIN_ODDS)
+    return odds
 
 
 def _graph(n: int, one: np.ndarray, other: np.ndarray, odds: np.ndarray, repeated: str) -> PairGraph:
@@ -208,7 +209,8 @@ def _corrected(graph: PairGraph, ids: list[Any], predicate: str, rules: str, evi
     index = found.world.theory.indices(kind)
     place = np.array([index.get(text, 0) for text in texts])
     odds = found.solution.log_odds[predicate].reshape(-1)[support.find((place[graph.one], place[graph.other]))]
-    return odds.clip(-CERTAIN_ODDS, CERTAIN_ODDS)
+    corrected: np.ndarray = odds.clip(-CERTAIN_ODDS, CERTAIN_ODDS)
+    return corrected
 
 
 def _match(graph: PairGraph, odds: PairGraph, one: np.ndarray, other: np.ndarray, ids: list[Any], names: Sequence[str]

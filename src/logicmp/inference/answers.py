@@ -325,7 +325,8 @@ class Marginals(Mapping[str, float]):
 
     def to_polars(self, predicate: str | None = None) -> polars.DataFrame:
         """A table of polars; see `columns`."""
-        return make_frame(self.columns(predicate), "polars")
+        found: polars.DataFrame = make_frame(self.columns(predicate), "polars")
+        return found
 
     def to_arrow(self, predicate: str | None = None) -> pyarrow.Table:
         """A table of pyarrow; see `columns`."""

@@ -168,7 +168,8 @@ class Learned:
 
     def to_polars(self) -> polars.DataFrame:
         """The same of polars."""
-        return make_frame(self.columns(), "polars")
+        found: polars.DataFrame = make_frame(self.columns(), "polars")
+        return found
 
     def to_arrow(self) -> pyarrow.Table:
         """The same of pyarrow."""
