@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test nightly fuzz pythons lint docs wheel bench web clean
+.PHONY: demo test nightly fuzz pythons wheels lint docs wheel bench web clean
 
 demo: .venv/core
 	$(BIN)/logicmp demo
@@ -11,7 +11,7 @@ demo: .venv/core
 test: .venv/dev .venv/browser lint
 	$(BIN)/pytest -q -n 2 -m "not slow"
 
-nightly: .venv/dev .venv/browser lint fuzz pythons docs
+nightly: .venv/dev .venv/browser lint fuzz pythons wheels docs
 	HYPOTHESIS_PROFILE=random $(BIN)/pytest -q -n 2
 
 # other inputs every day; the seed is printed, and the inputs that fail are in fuzz-failures/
@@ -38,6 +38,13 @@ pythons:
 	  .venv-python/bin/python -m benchmarks fuzz plan --count 2000 || exit 1; \
 	done
 	rm -rf .venv-python
+
+# the built wheel with torch in an empty environment of every Python that is installed; names extras without wheels.
+# Where constraints.txt's torch has no CPU build, this downloads several GB
+wheels: .venv/dev
+	rm -rf dist
+	$(BIN)/python -m build --wheel --outdir dist .
+	$(BIN)/python .ci/wheels.py dist/*.whl $(PYTHONS)
 
 lint: .venv/dev
 	$(BIN)/ruff check .

@@ -124,13 +124,19 @@ def main(arguments: list[str]) -> int:
                     continue
                 print(f"{split}, {method}, {limit:g} s", file=sys.stderr)
                 runs.append(run_command(folder, split, method, world, limit))
-                if chosen.json is not None:
-                    chosen.json.write_text(json.dumps({"machine": machine(), "world": world, "runs": [
-                        asdict(run) for run in runs]}, indent=1) + "\n")
+                _write(chosen.json, world, runs)
+    # it imports torch, and the memory of a process begins with that of the one that starts it
+    _write(chosen.json, world, runs, machine())
     print(as_table([run for run in runs if run.split in splits and run.limit in limits], chosen.splits))
     if WITH_TORCH & set(chosen.methods.split(",")):
         print(f"\nimporting torch alone takes {import_seconds():.1f} s, which {', '.join(sorted(WITH_TORCH))} need")
     return 0
+
+
+def _write(path: Path | None, world: str, runs: list[Run], about: dict[str, Any] | None = None) -> None:
+    if path is not None:
+        found = {"machine": about, "world": world, "runs": [asdict(run) for run in runs]}
+        path.write_text(json.dumps(found, indent=1) + "\n")
 
 
 def _read(path: Path | None) -> dict[str, Any]:

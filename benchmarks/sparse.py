@@ -31,6 +31,7 @@ from logicmp.facts.supports import DENSE_ATOMS
 from logicmp.facts.world import build_world
 from logicmp.ground.reach import count_premises, reach
 from logicmp.inference.mean_field import make_run
+from logicmp.testing.text_classification import text_classification
 
 SMOKERS = """
 Friends(person, person)
@@ -137,18 +138,38 @@ METHODS = {"bp": (), "map": (), "gibbs": ("chains=2", "burn_in=20", "samples=100
 def method(name: str, n: int) -> dict[str, float]:
     """The same people by `logicmp infer`, in a process of its own: from files to a file of answers."""
     with tempfile.TemporaryDirectory() as folder:
-        facts, rules, answers = smokers_file(n, Path(folder)), Path(folder, "smokers.mln"), Path(folder, "answers.txt")
+        facts, rules = smokers_file(n, Path(folder)), Path(folder, "smokers.mln")
         rules.write_text(SMOKERS)
-        command = [sys.executable, "-m", "logicmp", "infer", "-i", str(rules), "-e", str(facts), "-q", "Smokes,Cancer",
-                   "-m", name, "-r", str(answers), "--quiet", "--max-groundings", str(40 * n)]
-        command += [word for option in METHODS[name] for word in ("--set", option)]
-        start = time.perf_counter()
-        process = subprocess.Popen(command)
-        _, status, used = os.wait4(process.pid, 0)
-        if status:
-            raise RuntimeError(f"{' '.join(command)}: exit code {os.waitstatus_to_exitcode(status)}")
-        with answers.open() as file:
-            n_answers = sum(1 for _ in file)
+        options = [word for option in METHODS[name] for word in ("--set", option)]
+        return run_command(rules, facts, "Smokes,Cancer", name, ["--max-groundings", str(40 * n), *options])
+
+
+# of the made model of documents; seconds that each may take on two cores, with at most 2 GB
+TEXT_TARGETS = {"auto": 30.0, "mean-field": 30.0, "map": 60.0, "mc-sat": 120.0}
+
+
+def text(name: str, n: int) -> dict[str, float]:
+    """2,500 documents with 32 words each, 10 categories and 15 rules by `logicmp infer`; n / 40 documents if fewer."""
+    made = text_classification(min(2500, max(40, n // 40)))
+    with tempfile.TemporaryDirectory() as folder:
+        rules, facts = Path(folder, "text.mln"), Path(folder, "text.db")
+        rules.write_text(made.rules)
+        facts.write_text(made.facts)
+        return {**run_command(rules, facts, "Category", name, []), "target, s": TEXT_TARGETS[name]}
+
+
+def run_command(rules: Path, facts: Path, query: str, name: str, options: list[str]) -> dict[str, float]:
+    """Answers, seconds and memory of `logicmp infer`, in a process of its own: from files to a file of answers."""
+    answers = rules.with_name("answers.txt")
+    command = [sys.executable, "-m", "logicmp", "infer", "-i", str(rules), "-e", str(facts), "-q", query, "-m", name,
+               "-r", str(answers), "--quiet", *options]
+    start = time.perf_counter()
+    process = subprocess.Popen(command)
+    _, status, used = os.wait4(process.pid, 0)
+    if status:
+        raise RuntimeError(f"{' '.join(command)}: exit code {os.waitstatus_to_exitcode(status)}")
+    with answers.open() as file:
+        n_answers = sum(1 for _ in file)
     return {"answers": float(n_answers), "all in, s": time.perf_counter() - start,
             "processor time, s": used.ru_utime + used.ru_stime, "largest memory, GiB": used.ru_maxrss / 2**20}
 
@@ -408,5 +429,6 @@ def alike(n: int) -> dict[str, float]:
 
 
 CASES: dict[str, Callable[[int], dict[str, float]]] = {
-    "smokers": smokers, **{name: partial(method, name) for name in METHODS}, "transitivity": transitivity,
+    "smokers": smokers, **{name: partial(method, name) for name in METHODS},
+    **{f"text-{name}": partial(text, name) for name in TEXT_TARGETS}, "transitivity": transitivity,
     "graph": graph, "alike": alike, "facts": facts, "psl": psl, "fb15k": fb15k}

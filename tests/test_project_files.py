@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import runpy
 from typing import Any
 
 import pytest
@@ -92,3 +93,11 @@ def test_every_new_name_of_the_changelog_can_be_imported() -> None:
     assert len(names) > 40
     for name in names:
         assert find(name) is not None
+
+
+def test_every_extra_for_users_is_on_the_page_and_looked_up() -> None:
+    wheels = runpy.run_path(str(ROOT / ".ci/wheels.py"))
+    assert {"map", "plot"} < {*wheels["EXTRAS"]}
+    page = (ROOT / "docs/install.md").read_text(encoding="utf-8")
+    assert [name for name in wheels["EXTRAS"] if f"| `logicmp[{name}]` |" not in page] == []
+    assert wheels["try_python"]("python-that-does-not-exist", ROOT) == ("not installed here", False)

@@ -353,3 +353,13 @@ def test_unscored_is_a_word_or_a_probability(shell: Shell) -> None:
     assert shell(*words, "false").out == "Same(A,B) 0.9\n"
     assert shell(*words, "0.2").out == "Same(A,A) 0.2\nSame(A,B) 0.9\nSame(B,A) 0.2\nSame(B,B) 0.2\n"
     assert "unscored must be 'false', 'skip' or a probability, got 'no'" in shell(*words, "no").err
+
+
+def test_a_report_is_one_page(shell: Shell) -> None:
+    status, _, err = shell(*QUERY, "--report", "a.html")
+    assert status == 0 and "report in a.html" in err
+    page = (shell.folder / "a.html").read_text(encoding="utf-8")
+    assert "<td>Smokes(Anna)</td><td>1</td>" in page
+    assert "of it through Friends(Anna, Bob) ^ Smokes(Anna) =&gt; Smokes(Bob)" in page
+    assert shell(*QUERY, "--report", "model.mln")[0] == 1
+    assert (shell.folder / "model.mln").read_text(encoding="utf-8") == MODEL

@@ -40,8 +40,11 @@ Gaussian prior: mean 0, standard deviation 100
     assert "\n// Smokes(x) => Cancer(x)\n0.693" in written
     assert shell("check", "learned.mln").status == 0
     # again with the same data: the same file
-    shell(*words)
+    shell(*words, "--report", "learned.html")
     assert (shell.folder / "learned.mln").read_text() == written
+    page = (shell.folder / "learned.html").read_text(encoding="utf-8")
+    assert "Smokes(x) =&gt; Cancer(x)</td><td>none</td><td class=\"number\">0.693" in page
+    assert page.count("<polyline") == 2
 
 
 def test_learn_as_json_from_a_list_of_databases(shell: Shell) -> None:

@@ -13,9 +13,9 @@ from ..facts.columns import Evidence
 from ..facts.db import load_facts, parse_facts
 from ..facts.psl import read_psl
 from ..files import check_places, write_whole
+from ..page import plural
 from ..parse.load import load_theory
 from ..parse.theory import Theory
-from ..show.answers import plural
 from ..show.dialects import DIALECTS, RULES_FILE, write_dialect
 from ..show.progress import print_message
 from .options import EvidenceOption

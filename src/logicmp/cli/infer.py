@@ -15,10 +15,11 @@ from ..facts.db import load_facts, parse_facts
 from ..facts.frames import table_bytes
 from ..files import check_places, read_source, write_whole
 from ..limits import LIMIT_REACHED, MAX_GROUNDINGS, Limits, kept, need
+from ..page import plural
 from ..parse.load import load_theory
 from ..parse.query import split_names
 from ..parse.theory import Theory
-from ..show.answers import describe, plural, to_csv, to_json, to_text, trace_to_csv
+from ..show.answers import to_csv, to_json, to_text, trace_to_csv
 from ..show.progress import print_message, shown_progress
 from .options import (
     CandidatesOption,
@@ -118,6 +119,9 @@ def infer(
         help="Mean field: write the bound and the violations after every iteration to this .csv file.")] = None,
     plot: Annotated[Path | None, typer.Option(
         help="Mean field: draw the same to this .png, .svg or .pdf file.")] = None,
+    report: Annotated[Path | None, typer.Option(
+        metavar="FILE.html", help="Also write a page with the answers, the course of mean field and explanations to "
+        "this file.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print answers and errors only.")] = False,
     grammar: GrammarOption = Grammar.auto,
 ) -> None:
@@ -136,7 +140,7 @@ def infer(
     # the clock of the whole command starts here
     limits = Limits(options.pop("max_seconds", None), options.pop("max_groundings", MAX_GROUNDINGS),
                     None if max_memory is None else read_bytes(max_memory), start=context.obj)
-    check_places({"the results": results, "the trace": trace, "the plot": plot},
+    check_places({"the results": results, "the trace": trace, "the plot": plot, "the report": report},
                  [*models, *(evidence or []), *(candidates or []), query_file])
     if plot is not None:
         from ..show.plot import check_plot
@@ -172,11 +176,16 @@ def infer(
 
         found = run(theory, facts, method=method, progress=progress, **ask, **options)
     checked = _check(theory, facts, ask, options, say) if check else None
-    for line in describe(found, theory, facts):
+    for line in found.describe():
         say(line)
     if trace is not None or plot is not None:
         _write_trace(found, trace, plot, say)
     text: str | bytes
+    if report is not None:
+        from ..inference.report import build_report
+
+        write_whole(report, build_report(found, limits.now() - limits.start, checked), "the report")
+        say(f"report in {report}")
     if fmt is OutputFormat.json:
         text = to_json(found, checked)
     elif fmt is OutputFormat.parquet:

@@ -71,6 +71,9 @@ def learn(
     ] = None,
     checkpoint: Annotated[Path | None, typer.Option(
         metavar="FILE", help="Save the state here after every iteration, and continue from it if it exists.")] = None,
+    report: Annotated[Path | None, typer.Option(
+        metavar="FILE.html", help="Also write a page with the weights and the course of learning to this file.")
+    ] = None,
     fmt: FormatOption = Format.text,
     grammar: GrammarOption = Grammar.auto,
 ) -> None:
@@ -83,7 +86,8 @@ def learn(
     """
     # before hours of training
     databases, kept = _files(train), _files(held_out or [])
-    check_places({"the learned theory": output, "the checkpoint": checkpoint}, [*theory, *databases, *kept])
+    check_places({"the learned theory": output, "the checkpoint": checkpoint, "the report": report},
+                 [*theory, *databases, *kept])
     if output.suffix.lower() == ".parquet":
         need("pyarrow", "tables", "writing a .parquet file", "write the table as .csv")
     rules = load_theory(theory, grammar.value)
@@ -91,17 +95,25 @@ def learn(
     from ..learning.learned import as_table
     from ..learning.train import learn as run
 
+    course: list[LearningProgress] = []
+
+    def watch(iteration: LearningProgress) -> None:
+        course.append(iteration)
+        show(_describe(iteration))
+
     with _interruptible(checkpoint), shown_status("reading the databases") as show:
         learned = run(
             rules, databases, method.value, split_names(query),
             semantics=semantics.value, prior_std=prior_std, relearn=_lines(relearn), held_out=kept,
             patience=patience, max_iterations=max_iterations, tolerance=tolerance, schedule=schedule,
             checkpoint=checkpoint,
-            on_iteration=lambda iteration: show(_describe(iteration)))
+            on_iteration=watch)
     if output.suffix.lower() in TABLES:
         write_whole(output, table_bytes(learned.columns(), output.suffix.lower()), "the weights")
     else:
         learned.save(output)
+    if report is not None:
+        write_whole(report, learned.to_html(course), "the report")
     if fmt is Format.json:
         typer.echo(json.dumps({**learned.report.to_dict(), "weights": as_table(learned)}, indent=2))
     else:

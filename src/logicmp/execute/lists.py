@@ -121,12 +121,12 @@ class SparseRun(Run):
 
 
 # plans of earlier calls: what they were made for, their indices with the version of each, and the plan, or why not
-Kept = list[tuple[object, list[tuple[Tensor, int]], _Plan | CostError]]
+KnownPlans = list[tuple[object, list[tuple[Tensor, int]], _Plan | CostError]]
 # raises a CostError for a plan that shall not run
 Judge = Callable[[SparseExecutor], None]
 
 
-def _find(kept: Kept, key: object, indices: Sequence[Tensor]) -> _Plan | CostError | None:
+def _find(kept: KnownPlans, key: object, indices: Sequence[Tensor]) -> _Plan | CostError | None:
     for known, tensors, plan in reversed(kept):
         if known == key and all(_is_same(x, old, version) for x, (old, version) in zip(indices, tensors, strict=True)):
             return plan
@@ -144,7 +144,7 @@ def _is_same(new: Tensor, old: Tensor, version: int) -> bool:
 
 def make_sparse_run(theory: Theory, unary: Tensor | Tensors, evidence: Tensors | None, mask: Mask | None,
                     known: Mapping[str, int], weights: Sequence[Tensor], semantics: str, reduce: str,
-                    plans: Kept, judge: Judge | None = None) -> SparseRun:
+                    plans: KnownPlans, judge: Judge | None = None) -> SparseRun:
     """A run of the layer on sparse and dense tensors.
 
     Args:

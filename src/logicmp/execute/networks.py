@@ -51,7 +51,8 @@ class Networks(nn.ModuleDict):
         if not isinstance(given, Mapping):
             example = ", ".join(f"{t!r}: features" for t in self._types())
             raise LogicMPError("unary is one tensor, but the layer has networks", f"pass a dict: {{{example}}}")
-        features, found = {}, {}
+        features: dict[str, Tensor] = {}
+        found: dict[str, Tensor] = {}
         for name, x in given.items():
             if name in self.theory.predicate:
                 found[name] = x
@@ -62,10 +63,9 @@ class Networks(nn.ModuleDict):
                                    f"give features of: {', '.join(self._types())}")
             else:
                 raise LogicMPError(f"unary names {name!r}, which is neither a type nor a predicate of the theory",
-                                   closest(str(name), [*self.theory.type, *self.theory.predicate], "type or predicate"))
-        like = next(iter(features.values()), None)
+                                   closest(str(name), [*self._types(), *self.theory.predicate], "name"))
         for name, x in features.items():
-            check_tensor(f"unary[{name!r}]", x, x if not isinstance(like, Tensor) else like)
+            check_tensor(f"unary[{name!r}]", x, next(iter(features.values())))
             if x.dim() < 2:
                 raise LogicMPError(f"unary[{name!r}] has shape {list(x.shape)}; expected [batch..., n, features], "
                                    f"because {name!r} is a type", "call .unsqueeze(-1) on it if there is one feature")
@@ -130,7 +130,7 @@ def _is_observed(theory: Theory, name: str, evidence: Mapping[str, Tensor] | Non
 def _on_all(predicate: Predicate, network: nn.Module, features: list[Tensor]) -> Tensor:
     """The logits of all atoms, [batch..., n_1, ..., n_k, labels]."""
     k = len(features)
-    batch = torch.broadcast_shapes(*(x.shape[:-2] for x in features))
+    batch = torch.broadcast_shapes(*(x.shape[:-2] for x in features))  # type: ignore[no-untyped-call]
     sizes = tuple(x.shape[-2] for x in features)
     # each argument has a dimension of its own
     own = [x.reshape(*x.shape[:-2], *(sizes[i] if i == place else 1 for i in range(k)), x.shape[-1])

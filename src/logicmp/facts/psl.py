@@ -146,7 +146,8 @@ def _add_rule(line: str, model: _Model) -> None:
 
 
 def _translate(body: str, model: _Model) -> str:
-    out, at, places = list[str](), 0, dict[str, tuple[str, int]]()
+    out: list[str] = []
+    at, places = 0, dict[str, tuple[str, int]]()
     predicate, k, compared = "", -1, list[str]()
     reverse = None
     while at < len(body.rstrip()):

@@ -26,7 +26,7 @@ from ..normalize.expand import Expander, variable_ranges
 from ..parse.syntax import Atom, Exists, Forall, Formula, Not, Variable, children, free_variables, with_children
 from ..parse.theory import Argument, Predicate, Rule, Theory
 from .join import Relation, Rows, join, table_of
-from .network import HARD, Draft, Literals, Network, n_values
+from .network import HARD, Draft, Literals, Network, card_of
 from .patterns import Listed, Pattern, select
 from .quantifiers import Part, build_part
 
@@ -73,7 +73,7 @@ def build_network(world: World, rules: Sequence[Rule] | None = None, semantics: 
         raise LogicMPError("semantics 'paper' treats equal atoms of a grounding as independent, which no ground "
                            "network can do", "use semantics 'exact' or 'alchemy', or method mean-field")
     rules = world.theory.rules if rules is None else tuple(rules)
-    grounder = _Grounder(world, rules, max_groundings, allow, multiples)
+    grounder = Grounder(world, rules, max_groundings, allow, multiples)
     for r, rule in enumerate(rules):
         for _ in grounder.add_rule(r, rule, semantics):
             progress(r, len(rules))
@@ -81,9 +81,11 @@ def build_network(world: World, rules: Sequence[Rule] | None = None, semantics: 
     return grounder.finish()
 
 
-class _Grounder:
+class Grounder:
+    """The features of rules in the making."""
+
     def __init__(self, world: World, rules: Sequence[Rule], max_groundings: int, allow: Callable[[float, str], None],
-                 multiples: Multiples | None):
+                 multiples: Multiples | None = None):
         self.world = world
         self.multiples = multiples
         self.rules = tuple(rules)
@@ -202,7 +204,7 @@ class _Grounder:
             yield rows, Literals.joined(parts)
 
     def _relation(self, k: int, literal: Literal, windows: Mapping[str, tuple[int, int]]) -> Relation:
-        can, must = self._table(literal)
+        can, must = self._possible(literal), self._table(literal)[1]
         if literal.predicate not in self.world.supports:
             return table_of(can, literal.args, {name: self.world.sizes[self.ranges[name].type] for name in self.ranges})
         # rules that differ in the names of their variables only share what a pattern keeps
@@ -218,29 +220,35 @@ class _Grounder:
             self._lists[key] = pattern
         return Listed(k, self._lists[key].renamed(names), can, literal.negated, not bool(must.all()))
 
+    def _possible(self, literal: Literal) -> np.ndarray:
+        """Over all atoms of the predicate, or all in its list: whether rows may have the literal."""
+        return self._table(literal)[0]
+
     def _table(self, literal: Literal) -> tuple[np.ndarray, np.ndarray]:
         """Over all atoms of the predicate, or all in its list: whether the literal can be true, and whether it must."""
         key = (literal.predicate, literal.negated, literal.labels)
         if key not in self._tables:
             if literal.predicate in self.parts:
                 part = self.parts[literal.predicate]
-                can, must = part.can, part.must
-            elif literal.labels is not None:
-                values = self.world.values[literal.predicate]
-                chosen = np.isin(np.arange(values.shape[-1]), list(literal.labels))
-                can, must = (values[..., chosen] != 0).any(-1), (values[..., ~chosen] == 0).all(-1)
+                self._tables[key] = (~part.must, ~part.can) if literal.negated else (part.can, part.must)
             else:
-                values = self.world.values[literal.predicate]
-                if literal.predicate in self.world.supports:
-                    values = values.reshape(-1)
-                can, must = values != 0, values == 1
-            self._tables[key] = (~must, ~can) if literal.negated else (can, must)
+                self._tables[key] = self._truth(literal, self.world.values[literal.predicate])
         return self._tables[key]
+
+    def _truth(self, literal: Literal, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Whether a literal can be true, and whether it must, by the values of its predicate."""
+        if literal.labels is not None:
+            chosen = np.isin(np.arange(values.shape[-1]), list(literal.labels))
+            can, must = (values[..., chosen] != 0).any(-1), (values[..., ~chosen] == 0).all(-1)
+        else:
+            values = values.reshape(-1) if literal.predicate in self.world.supports else values
+            can, must = values != 0, values == 1
+        return (~must, ~can) if literal.negated else (can, must)
 
     def _open_literals(self, k: int, literal: Literal, rows: Rows) -> Literals:
         """The literal in the rows whose evidence does not decide it: its variable, and the values that make it true."""
         predicate, must = self.theory.predicate[literal.predicate], self._table(literal)[1]
-        numbers, card = self.variables[predicate.name], n_values(predicate, self.world.sizes)
+        numbers, card = self.variables[predicate.name], card_of(self.world, predicate.name)
         if bool(must.all()):
             return Literals.none(rows.n)
         value: np.ndarray | None = None

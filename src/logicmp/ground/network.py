@@ -32,6 +32,14 @@ def n_values(predicate: Predicate, sizes: Mapping[str, int]) -> int:
     return 2
 
 
+def card_of(world: World, name: str) -> int:
+    """The number of values of each variable of a predicate, as a world stores them."""
+    predicate, support = world.theory.predicate[name], world.supports.get(name)
+    if support is not None and support.lists_values:
+        return support.width + predicate.may_be_none
+    return n_values(predicate, world.sizes)
+
+
 HARD = -1
 # of the table of all sets and values
 MAX_CELLS = 2**28
@@ -278,7 +286,6 @@ class Draft:
         found = {}
         for k, name in enumerate(("lengths", "var", "set", "param", "defines")):
             found[name] = np.concatenate([empty, *(columns[k] for columns in self._columns)])
-        self._columns.clear()
         lengths = found.pop("lengths")
         n = np.array([n for n, _, _ in self._about], dtype=np.int64)
         found |= {"begins": np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]),
@@ -288,7 +295,18 @@ class Draft:
             # one number for all features needs no memory
             if len(lengths) and bool((found[name] == found[name][0]).all()):
                 found[name] = np.broadcast_to(found[name][0], lengths.shape)
+        self._columns.clear()
+        self._about.clear()
         return found
+
+    def mark(self) -> tuple[int, int]:
+        """How many entries there are, for `cut`."""
+        return len(self._columns), self.n_variables
+
+    def cut(self, mark: tuple[int, int]) -> None:
+        """Remove what was added since a mark."""
+        del self._columns[mark[0] :], self._about[mark[0] :]
+        self.n_variables = mark[1]
 
 
 @dataclass(frozen=True)

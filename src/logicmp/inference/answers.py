@@ -11,20 +11,26 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import CostError, LogicMPError, closest
+from ..facts.columns import Evidence
 from ..facts.db import PLAIN_FACT_CONSTANT
 from ..facts.frames import make_frame
 from ..facts.world import World
-from ..ground.network import Network, n_values
+from ..files import write_whole
+from ..ground.network import Network, card_of
+from ..ground.worlds import describe_supports
 from ..normalize.expand import variable_ranges
+from ..page import plural
 from ..parse.query import Query
 from ..parse.syntax import PLAIN_LABEL, Atom, Variable, free_variables, put_constants, quoted
 from ..parse.theory import Predicate, Rule, Theory
 from .method import Problem, Solution, Status
+from .report import build_report, to_notebook
 
 if TYPE_CHECKING:
     import pandas
@@ -100,7 +106,7 @@ def odds_of_values(network: Network, p: np.ndarray) -> dict[str, np.ndarray]:
             odds[name] = np.broadcast_to(0.0, world.values[name].shape)
             continue
         predicate = world.stored(name)
-        card = n_values(predicate, world.sizes)
+        card = card_of(world, name)
         places = starts[variables][..., None] + np.arange(card)
         with np.errstate(invalid="ignore"):
             odds[name] = atom_log_odds(predicate, world, np.append(p, np.zeros(card))[places])
@@ -212,14 +218,17 @@ class Marginals(Mapping[str, float]):
         world: the evidence, and the constants.
         method: name of the method.
         semantics: "exact", "paper" or "alchemy".
+        facts: the evidence as it was given.
     """
 
-    def __init__(self, answers: Sequence[Answer], solution: Solution, world: World, method: str, semantics: str):
+    def __init__(self, answers: Sequence[Answer], solution: Solution, world: World, method: str, semantics: str,
+                 facts: Evidence):
         self.answers = list(answers)
         self.solution = solution
         self.world = world
         self.method = method
         self.semantics = semantics
+        self.facts = facts
         self._index: dict[str, int] | None = None
 
     @property
@@ -270,8 +279,45 @@ class Marginals(Mapping[str, float]):
     def __len__(self) -> int:
         return len(self._places())
 
+    def describe(self) -> Iterator[str]:
+        """Lines about the input, the assumptions, and how the answers were computed."""
+        theory = self.facts.theory
+        yield (f"{plural(len(theory.predicates), 'predicate')}, {plural(len(theory.rules), 'rule')}, "
+               f"{plural(len(self.facts), 'fact')}")
+        n_unweighted = sum(rule.weight is None and not rule.is_hard for rule in theory.rules)
+        if n_unweighted:
+            yield f"{plural(n_unweighted, 'rule')} without a weight: using 1 (logicmp learn learns weights)"
+        yield self.world.describe()
+        if self.world.supports:
+            dense = ", ".join(f"{report.predicate} ({report.atoms:,} atoms)" for report in describe_supports(self.world)
+                              if report.kind == "dense")
+            yield f"dense:        {dense or 'none'}"
+            if self.solution.n_rows is not None:
+                yield f"rows of the rules over sparse predicates: {self.solution.n_rows:,}"
+        yield f"semantics: {self.semantics}; method: {self.method}"
+        yield from self.notes
+        if self.log_partition is not None:
+            yield f"log Z = {self.log_partition:.9g}"
+        elif self.solution.elbo is not None:
+            has_hard = any(rule.is_hard for rule in theory.rules)
+            yield f"lower bound of log Z{', hard rules softened,' * has_hard} = {self.solution.elbo:.9g}"
+
     def __repr__(self) -> str:
         return f"Marginals({len(self)} answers by {self.method})"
+
+    def _repr_html_(self) -> str:
+        return to_notebook(self)
+
+    def report(self, path: str | Path | None = None) -> str:
+        """One HTML page that needs no other file: what was read and assumed, answers, course, explanations.
+
+        Args:
+            path: also write the page to this file.
+        """
+        page = build_report(self)
+        if path is not None:
+            write_whole(Path(path), page, "the report")
+        return page
 
     def to_pandas(self, predicate: str | None = None) -> pandas.DataFrame:
         """A table of pandas; see `columns`."""

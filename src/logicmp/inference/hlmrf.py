@@ -150,7 +150,6 @@ class HingeLossMRF(Method):
     """
 
     name: ClassVar[str] = "hl-mrf"
-    is_logical: ClassVar[bool] = False
     squared: bool = True
     iterations: int = 20_000
     tolerance: float = 1e-6
@@ -286,7 +285,7 @@ class CompiledCopies(Copies):
         super().__init__(loss, truth)
         self.begins = np.concatenate([[0], np.cumsum(np.bincount(loss.owner, minlength=len(loss.bound)))])
         # the number of parts is the same on every machine, and so is the order of the sums
-        self.parts = np.linspace(0, len(loss.bound), N_PARTS + 1).astype(int)
+        self.parts = [len(loss.bound) * k // N_PARTS for k in range(N_PARTS + 1)]
         self.workers = ThreadPoolExecutor(N_PARTS)
 
     def move(self, truth: np.ndarray, step_size: float) -> tuple[np.ndarray, float]:

@@ -29,7 +29,7 @@ from ..execute.schedule import Schedule, make_schedule
 from ..execute.sparse import SparseExecutor
 from ..facts.world import World
 from ..ground.build import build_network
-from ..ground.network import Network, n_values
+from ..ground.network import Network, card_of
 from ..normalize.build import counted_formulas
 from ..parse.theory import Predicate, Rule, Theory
 from .answers import with_evidence
@@ -244,7 +244,7 @@ class _Correction:
         self.places: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         for name, variables in network.variables.items():
             is_open = np.asarray(variables >= 0)
-            values = np.arange(n_values(network.world.stored(name), network.world.sizes))
+            values = np.arange(card_of(network.world, name))
             self.places[name] = is_open, network.starts[variables[is_open]][:, None] + values
 
     def __call__(self, q: Mapping[str, Tensor]) -> dict[str, Tensor]:

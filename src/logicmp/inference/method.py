@@ -112,8 +112,6 @@ class Method(ABC):
     """A method of inference; its options are the fields of the class."""
 
     name: ClassVar[str]
-    # whether atoms are true or false in it, and not true to a degree
-    is_logical: ClassVar[bool] = True
     # a closed predicate with more atoms than this is a list of its true atoms
     dense_atoms: ClassVar[int] = DENSE_ATOMS
 

@@ -129,7 +129,7 @@ def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | N
     queried = {name for q in queries for name in q.predicates}
     known = find_world(evidence, queried, world, closed, opened, prior, solver.dense_atoms, candidates, reach, premises,
                        outside)
-    if solver.is_logical and semantics != "paper" and any(rule.is_hard for rule in known.theory.rules):
+    if semantics != "paper" and any(rule.is_hard for rule in known.theory.rules):
         known = merge_exclusive(known)
     if query is None:
         queries = _queries([name for name, why in known.closed.items() if not why], named)
@@ -147,7 +147,8 @@ def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | N
             raise LimitError(message, f"raise the time limit of {limits.seconds:g} s (max_seconds), or use a faster "
                              "method")
         raise CostError(message, None, "set iterations to at least 1")
-    return Marginals([answer(q, solution, problem) for q in queries], solution, known, solver.name, semantics)
+    return Marginals([answer(q, solution, problem) for q in queries], solution, known, solver.name, semantics,
+                     evidence)
 
 
 def find_world(evidence: Evidence, queried: Collection[str] = (), world: str = "alchemy", closed: Collection[str] = (),

@@ -20,19 +20,17 @@ import numpy as np
 
 from ..errors import LogicMPError
 from ..execute.explain import find_atom
-from ..execute.inputs import world_tensors
 from ..execute.schedule import Schedule
 from ..facts.world import World
 from ..ground.exclusive import merge_exclusive
 from ..inference.answers import Answer, Marginals
+from ..inference.report import Explainer, most_certain, report_answers
 from ..inference.run import find_world, infer
-from ..layer import LogicMP
 from ..limits import Limits
 from ..normalize.build import normalize_theory
-from ..parse.syntax import Atom, Formula, Variable, free_variables, put_constants
+from ..parse.syntax import Atom, Variable
 from ..parse.theory import Predicate, Theory
 from ..plan.build import build_plan
-from ..show.report import report_answers
 from .examples import EXAMPLES
 from .programs import method_options
 from .reading import Ask, Read, read
@@ -46,10 +44,8 @@ MAX_FRAME_VALUES = 60_000
 MAX_EXACT_CELLS = 2**18
 # answers that are drawn as a table or a graph
 MAX_DRAWN = 2_500
-# edges of a relation, groundings of a rule in an explanation
-MAX_PAIRS, TOP_GROUNDINGS = 2_000, 4
-# a report explains this many atoms
-EXPLAINED = 5
+# edges of a relation
+MAX_PAIRS = 2_000
 
 
 def answer(ask: Ask, limits: Limits) -> dict[str, Any]:
@@ -170,13 +166,8 @@ def _relations(world: World) -> Iterator[dict[str, Any]]:
 # the trace of mean field
 
 
-def _layer(world: World, ask: Ask) -> tuple[Any, Any, Any]:
-    """A layer of the rules, and its input."""
-    unary, evidence = world_tensors(world)
-    dtype = next(iter(unary.values())).dtype if unary else None
-    schedule = Schedule(ask["iterations"], ask["damping"], ask["temperature"])
-    layer = LogicMP(world.theory, schedule=schedule, semantics=ask["semantics"], learn_weights=False, dtype=dtype)
-    return layer, unary, evidence
+def _explainer(world: World, ask: Ask) -> Explainer:
+    return Explainer(world, Schedule(ask["iterations"], ask["damping"], ask["temperature"]), ask["semantics"])
 
 
 def _trace(world: World, ask: Ask, limits: Limits) -> tuple[Trace | None, list[str]]:
@@ -185,8 +176,8 @@ def _trace(world: World, ask: Ask, limits: Limits) -> tuple[Trace | None, list[s
         return None, []
     try:
         limits.check("answering")
-        layer, unary, evidence = _layer(world, ask)
-        return layer.trace(unary, evidence), []
+        run = _explainer(world, ask)
+        return run.layer.trace(run.unary, run.evidence), []
     except LogicMPError as error:
         return None, [f"no trace of mean field: {error.message}"]
 
@@ -258,34 +249,13 @@ def explain(ask: Ask, limits: Limits) -> dict[str, Any]:
 
 
 def _explain(world: World, ask: Ask, name: str) -> dict[str, Any]:
-    layer, unary, evidence = _layer(world, ask)
     atom = find_atom(name, world.theory, world.sizes)
-    pushes = layer.explain(name, unary, evidence)
-    rules = {str(rule): rule for rule in reversed(world.theory.rules)}
-    shown = []
-    for push in pushes:
-        rule = rules[push.rule]
-        # a grounding can have several products, each with an amount of its own
-        amounts: dict[str, float] = {}
-        for amount, names in push.groundings(4 * TOP_GROUNDINGS):
-            text = _grounded(rule.formula, names, world.theory)
-            amounts[text] = amounts.get(text, 0.0) + amount
-        most = sorted(amounts.items(), key=lambda pair: -abs(pair[1]))[:TOP_GROUNDINGS]
-        groundings = [{"amount": amount, "text": text} for text, amount in most]
-        shown.append({"rule": push.rule, "line": None if rule.span is None else rule.span.line,
-                      "amount": push.amount, "groundings": groundings})
+    shown = [{"rule": str(rule), "line": None if rule.span is None else rule.span.line, "amount": amount,
+              "groundings": [{"amount": part, "text": text} for part, text in groundings]}
+             for amount, rule, groundings in _explainer(world, ask)(name)]
     before = world.unary.get(atom.predicate)
     return {"atom": name, "observed": False, "before": 0.0 if before is None else float(before[atom.place]),
             "pushes": shown}
-
-
-def _grounded(formula: Formula, names: Mapping[str, str], theory: Theory) -> str:
-    """A formula with constants instead of its variables; the constants alone where they are not its variables."""
-    types = free_variables(formula)
-    if set(names) != set(types):
-        return ", ".join(f"{name}={value}" for name, value in names.items())
-    chosen = {name: theory.index(types[name], value) for name, value in names.items()}
-    return str(put_constants(formula, chosen, {t.name: t.constants for t in theory.types}))
 
 
 def report(ask: Ask, limits: Limits) -> dict[str, Any]:
@@ -298,14 +268,10 @@ def report(ask: Ask, limits: Limits) -> dict[str, Any]:
     difference, _ = _difference(found, model, ask, limits)
     explained = []
     if trace is not None:
-        open_atoms = [text for given in found.answers if isinstance(given.query.formula, Atom)
-                      for text, odds in zip(given.texts(), given.log_odds.tolist(), strict=True) if math.isfinite(odds)]
-        most = sorted(open_atoms, key=lambda text: -abs(found[text] - 0.5))[:EXPLAINED]
-        explained = [_explain(found.world, ask, text) for text in most]
-    html = report_answers(found, model.theory, model.facts, seconds, difference,
-                          None if trace is None else (trace.elbo.tolist(), trace.violations.tolist()),
-                          [(e["atom"], [(p["amount"], p["rule"], [(g["amount"], g["text"]) for g in p["groundings"]])
-                                        for p in e["pushes"]]) for e in explained],
+        explain_atom = _explainer(found.world, ask)
+        explained = [(atom, explain_atom(atom)) for atom in most_certain(found)]
+    html = report_answers(found, seconds, difference,
+                          None if trace is None else (trace.elbo.tolist(), trace.violations.tolist()), explained,
                           {"Rules": ask["rules"], "Facts": ask.get("facts", ""), "Query": ask.get("query", "")})
     return {"html": html}
 

@@ -172,7 +172,7 @@ def make_server(settings: Settings, hosts: Collection[str] = ()) -> uvicorn.Serv
     """The server without its socket; arguments as for `run_server`."""
     return uvicorn.Server(uvicorn.Config(create_app(settings, hosts), log_level="warning", access_log=False,
                                          server_header=False, timeout_keep_alive=20, timeout_graceful_shutdown=2,
-                                         ws="none", h11_max_incomplete_event_size=64_000))
+                                         ws="none", h11_max_incomplete_event_size=64_000, limit_concurrency=1000))
 
 
 def _file(path: Path) -> Callable[[Request], Awaitable[Response]]:

@@ -136,8 +136,8 @@ label(Anna) not in {I-PER, I-LOC}.
 
 SUDOKU = Example(
     "sudoku", "Sudoku, 4 x 4",
-    "Hard rules only: no digit twice in a row, a column or a box. With all seven digits there is one solution. Remove "
-    "a digit from the facts: the undecided cells show what is still possible.", """\
+    "Hard rules only: no digit twice in a row, a column or a box. There is one solution. Remove the first three digits "
+    "from the facts: two solutions are left, and the undecided cells show both.", """\
 row = {1, 2, 3, 4}
 column = {1, 2, 3, 4}
 digit = {1, 2, 3, 4}

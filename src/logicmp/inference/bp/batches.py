@@ -197,7 +197,7 @@ class Vectors:
             shape = [len(given)] + [1] * len(incoming)
             shape[axis + 1] = given.shape[1]
             values += given.reshape(shape)
-        return values
+        return np.asarray(values)
 
 
 def largest_change(new: np.ndarray, old: np.ndarray) -> float:

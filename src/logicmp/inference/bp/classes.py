@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...facts.supports import make_support
+from ...facts.supports import Support, make_support
 from ...facts.world import UNKNOWN, World
 from ...ground.join import number_rows
 from ...ground.network import Network
@@ -212,7 +212,7 @@ def _types(world: World) -> dict[str, int]:
             counts[t] = max(counts[t], predicate.types.count(t))
         # the values of a variable, and the numbers of listed atoms, depend on the constants
         excluded |= {predicate.types[k] for k in predicate.functional}
-        if predicate.name in world.supports and bool((world.values[predicate.name] == UNKNOWN).any()):
+        if predicate.name in world.supports and not bool((world.values[predicate.name] == 1).all()):
             excluded |= set(predicate.types)
     for rule in theory.rules:
         ranges = variable_ranges(rule.formula)
@@ -289,7 +289,9 @@ def shrink(world: World, kept: Mapping[str, np.ndarray]) -> World:
     types = tuple(replace(t, constants=tuple(t.constants[k] for k in kept[t.name].tolist())) if t.name in kept else t
                   for t in theory.types)
     small = Theory(types, theory.predicates, theory.rules)
-    values, unary, supports = {}, {}, {}
+    values: dict[str, np.ndarray] = {}
+    unary: dict[str, np.ndarray] = {}
+    supports: dict[str, Support] = {}
     for predicate in theory.predicates:
         name = predicate.name
         if name in world.supports and any(t in kept for t in predicate.types):

@@ -295,7 +295,7 @@ class _Scopes:
 
     def _columns(self, features: np.ndarray, size: int) -> np.ndarray:
         """The variables of features with `size` literals."""
-        return self.network.var[self.network.begins[features][:, None] + np.arange(size)]
+        return np.asarray(self.network.var[self.network.begins[features][:, None] + np.arange(size)])
 
     def _number(self, features: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
         """One feature of each scope, in the order in which they come, and the scope of each feature."""

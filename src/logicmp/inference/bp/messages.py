@@ -171,7 +171,7 @@ class Messages:
         belief = self.graph.potentials + found[:n] + np.bincount(self.inside, found[n:][self.inside_owner], n)
         for batch in self.batches:
             batch.add_to(belief)
-        return belief
+        return np.asarray(belief)
 
     def _received(self, n: int) -> np.ndarray:
         """The sum of the messages of products at each of n places."""

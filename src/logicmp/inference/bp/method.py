@@ -62,9 +62,7 @@ class BeliefPropagation(Method):
         """
         problem.progress("making factors", 0, 0)
         possible = propagate(network)
-        problem.limits.check("making factors")
         graph, readings = build_graph(network, possible, scopes)
-        problem.limits.check("making factors")
         graph, group, readings, notes = self._compress(graph, readings)
         messages = Messages(graph)
         status, note = self._run(messages, problem)

@@ -34,7 +34,7 @@ class Sampler(Method):
     """The options of all sampling methods.
 
     Args:
-        samples: limit of the samples of each chain.
+        samples: limit of the samples of each chain, None for 100,000, and fewer on large ground networks.
         error: stop earlier, as soon as the estimated standard error of every queried probability is at most this.
         effective: stop as soon as every queried probability is as accurate as with this many independent worlds,
             instead of by `error`.
@@ -43,7 +43,7 @@ class Sampler(Method):
         max_flips: limit of the search for a world that satisfies the hard rules, where a chain starts.
     """
 
-    samples: int = 100_000
+    samples: int | None = None
     error: float = 0.0025
     effective: int | None = None
     burn_in: int | None = None
@@ -55,8 +55,10 @@ class Sampler(Method):
         need("numba", "sampling", f"method {self.name!r}")
         return problem.network()
 
-    def plan(self, problem: Problem) -> Chains:
-        return Chains(self.chains, self.burn_in, self.samples, self.error, self.effective, self.name, problem.limits,
+    def plan(self, problem: Problem, prepared: Prepared) -> Chains:
+        size = len(prepared.fields.var) + len(prepared.fields.base)
+        samples = self.samples or max(MIN_SAMPLES, min(MAX_SAMPLES, WORK // max(1, size)))
+        return Chains(self.chains, self.burn_in, samples, self.error, self.effective, self.name, problem.limits,
                       problem.progress)
 
 
@@ -75,6 +77,9 @@ def solution_of(prepared: Prepared, draws: Draws) -> Solution:
                     odds_of_counts(network, expected_counts(network, holds)), notes=draws.notes)
 
 
+# of each chain, if no number is given: literals and values that its steps go through together
+WORK = 10**9
+MIN_SAMPLES, MAX_SAMPLES = 1000, 100_000
 BATCHES = 20
 # full batches at which the error is estimated, and without which it cannot be
 CHECKS, MIN_BATCHES = (10, 15, 20), 4

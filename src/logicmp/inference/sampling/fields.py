@@ -205,7 +205,8 @@ def _is_near(begins: np.ndarray, var: np.ndarray, chosen: np.ndarray, n: int) ->
     """By feature: whether all its variables are in chosen features."""
     near, owner = np.zeros(n, dtype=bool), np.repeat(np.arange(len(chosen)), np.diff(begins))
     near[var[chosen[owner]]] = True
-    return np.bincount(owner, ~near[var], len(chosen)) == 0
+    n_far = np.bincount(owner, ~near[var], len(chosen))
+    return np.asarray(n_far == 0)
 
 
 def select_features(network: Network, keep: np.ndarray) -> Network:

@@ -36,7 +36,6 @@ class Gibbs(Sampler):
     max_states: int = MAX_STATES
 
     def solve(self, problem: Problem) -> Solution:
-        chains = self.plan(problem)
         network = self.network(problem)
         from . import gibbs_loops
 
@@ -49,7 +48,7 @@ class Gibbs(Sampler):
         def advance(chain: int, n: int, tally: Tally) -> None:
             gibbs_loops.sweep(prepared.fields, worlds[chain], blocks, rooms[chain], tally, n, rngs[chain])
 
-        draws = chains.run(advance, prepared, prepared.queried_values(problem.queried))
+        draws = self.plan(problem, prepared).run(advance, prepared, prepared.queried_values(problem.queried))
         solution = solution_of(prepared, draws)
         if blocks.n_joint:
             solution.notes.append(f"{blocks.n_joint:,} blocks of variables that depend strongly on each other, of up "

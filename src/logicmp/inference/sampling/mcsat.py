@@ -48,7 +48,6 @@ class MCSat(Sampler):
     max_search_flips: int = 100_000
 
     def solve(self, problem: Problem) -> Solution:
-        chains = self.plan(problem)
         network = self.network(problem)
         from . import mcsat_loops
 
@@ -79,7 +78,8 @@ class MCSat(Sampler):
 
         if _ties_many(prepared):
             start_jumps()
-        draws = chains.run(advance, prepared, prepared.queried_values(problem.queried), start_jumps)
+        queried = prepared.queried_values(problem.queried)
+        draws = self.plan(problem, prepared).run(advance, prepared, queried, start_jumps)
         solution = solution_of(prepared, draws)
         if jumps:
             failed, made = np.sum([work.failures for work in slices], 0).tolist()

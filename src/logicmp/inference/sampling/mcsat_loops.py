@@ -286,6 +286,28 @@ def _is_violated(g: Fields, r: Slice, c: int) -> bool:
 
 
 @compiled
+def _propagate(g: Ground, r: Slice, found: State) -> bool:
+    """Unit propagation once over all kept rules: true if a value was excluded. Satisfied rules leave the list."""
+    has_changed = False
+    for f in range(len(found.listed)):
+        if found.listed[f] <= 0:
+            continue
+        n_open, at = 0, 0
+        for j in range(g.begins[f], g.begins[f + 1]):
+            truth = loops.literal_truth(g, r.allowed, g.var[j], g.set[j])
+            if truth < 0:
+                found.listed[f], found.weight[f] = 0, 0
+                break
+            if truth == 0:
+                n_open, at = n_open + 1, j
+        if found.listed[f] > 0 and n_open == 1:
+            has_changed = True
+            for x in range(g.starts[g.var[at] + 1] - g.starts[g.var[at]]):
+                r.allowed[g.starts[g.var[at]] + x] &= not g.member[g.set[at], x]
+    return has_changed
+
+
+@compiled
 def _random_value(g: Fields, r: Slice, v: int, rng: np.random.Generator) -> int:
     n, new = 0, 0
     for x in range(g.starts[v + 1] - g.starts[v]):
@@ -315,6 +337,9 @@ def jump(g: Fields, ground: Ground, s: World, r: Slice, found: State, max_flips:
     loops.copy(g.domain, r.allowed)
     for v in g.free:
         _is_open(g, s, r, v, rng)
+    while _propagate(ground, r, found):
+        pass
+    for v in g.free:
         found.values[v] = _random_value(g, r, v, rng)
     loops.follow(ground, found)
     for _ in range(max_flips):

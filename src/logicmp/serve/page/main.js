@@ -54,9 +54,11 @@ async function check() {
   running.check?.abort()
   const own = running.check = new AbortController()
   try {
-    const checked = await (await ask("/api/check", model(), own.signal)).json()
+    const sent = model()
+    const checked = await (await ask("/api/check", sent, own.signal)).json()
     if (running.check !== own) return false
     state.checked = checked
+    for (const weight of checked.weights) weight.text = sent.rules.slice(weight.start, weight.end)
     for (const where of ["rules", "facts", "query"])
       editors[where].show(checked.problems.filter((p) => p.where === where && p.start !== null), checked.warnings.filter((w) => w.where === where))
     showGeneral(checked.problems.filter((p) => p.start === null))
@@ -74,6 +76,9 @@ async function check() {
 let typing
 function changed({ now = false } = {}) {
   clearTimeout(typing)
+  // answers of the text before must not be shown for this one
+  running.infer?.abort()
+  running.infer = null
   typing = setTimeout(async () => {
     remember()
     if (await check()) infer({ cancels: true })
@@ -172,11 +177,13 @@ function setWeight(k, value) {
   const { weights } = state.checked
   const text = String(Number(value.toFixed(1)))
   const { start, end } = weights[k]
+  // typed over since the text was checked: the next check makes new sliders
+  if (editors.rules.text().slice(start, end) !== weights[k].text) return
   isSliding = true
   editors.rules.replace(start, end, text)
   isSliding = false
   const shift = text.length - (end - start)
-  Object.assign(weights[k], { end: start + text.length, value })
+  Object.assign(weights[k], { end: start + text.length, value, text })
   for (const other of weights) if (other !== weights[k] && other.start > start) { other.start += shift; other.end += shift }
   makeSliders(weights)
   slid()
@@ -359,6 +366,8 @@ function showWhy(found) {
 
 const LINES = ["#2f6fd0", "#c2591b", "#2f8a5b", "#8a4fb0", "#9a7b10", "#b03a5b", "#3a8f9e", "#6b7280"]
 
+const shortNumber = (x) => Number(x.toPrecision(4)).toLocaleString("en", { maximumSignificantDigits: 4 })
+
 function showTrace() {
   const trace = state.answers.trace, box = get("trace").querySelector("div")
   get("trace").hidden = !trace
@@ -368,7 +377,7 @@ function showTrace() {
     const all = lines.flatMap(([values]) => values), low = Math.min(...all), top = Math.max(...all), span = top - low || 1
     const last = trace.iterations.at(-1) || 1
     const svg = drawn("svg", { viewBox: `0 0 ${wide} ${high + 24}`, width: wide, role: "img", "aria-label": `${name} over ${last} iterations, from ${lines[0]?.[0][0]?.toFixed(3)} to ${lines[0]?.[0].at(-1)?.toFixed(3)}` },
-      drawn("line", { class: "axis", x1: 50, x2: wide, y1: high, y2: high }), drawn("text", { x: 0, y: 12 }, top.toPrecision(4)), drawn("text", { x: 0, y: high }, low.toPrecision(4)),
+      drawn("line", { class: "axis", x1: 50, x2: wide, y1: high, y2: high }), drawn("text", { x: 0, y: 12 }, shortNumber(top)), drawn("text", { x: 0, y: high }, shortNumber(low)),
       drawn("text", { x: 50, y: high + 16 }, "0"), drawn("text", { x: wide - 80, y: high + 16 }, `${last} iterations`))
     for (const [values, colour] of lines)
       svg.append(drawn("polyline", { stroke: colour, points: values.map((v, k) => `${50 + (trace.iterations[k] / last) * (wide - 60)},${high - ((v - low) / span) * (high - 12) - 2}`).join(" ") }))

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from logicmp.show.page import Page, bar, code, curves, heading, histogram, listed, paragraph, table
+from logicmp.page import Page, bar, code, curves, graph, heading, histogram, listed, paragraph, scatter, table
 
 EVIL = "<script>alert(1)</script>&\"'"
 
@@ -35,13 +35,14 @@ class Tags(HTMLParser):
 def test_a_page_is_well_formed_and_escapes_every_text() -> None:
     page = Page(EVIL)
     page.add(EVIL, paragraph(EVIL), paragraph(EVIL, is_note=True), heading(EVIL), code(EVIL), listed([EVIL]),
-             table([EVIL], [[EVIL], [0.25], [bar(0.5)]]), histogram([0.0, 0.5, 1.0]), curves({EVIL: [1, 2]}, EVIL))
+             table([EVIL], [[EVIL], [0.25], [bar(0.5)]]), histogram([0.0, 0.5, 1.0]), curves({EVIL: [1, 2]}, EVIL),
+             scatter({EVIL: [(0.0, 1.0)]}, EVIL), graph([EVIL, EVIL], [(0, 1)], EVIL))
     page.add("empty")
     html = page.to_html()
     tags = Tags()
     tags.feed(html)
     assert tags.open == [] and "script" not in tags.seen
-    assert "<h2>empty" not in html and html.count("&lt;script&gt;") == 12
+    assert "<h2>empty" not in html and html.count("&lt;script&gt;") == 18
     assert not re.search(r"(?:src|href)=", html)
 
 
@@ -59,3 +60,16 @@ def test_a_histogram_counts_both_ends() -> None:
 def test_curves_leave_out_what_is_not_finite() -> None:
     text = curves({"a": [float("-inf"), 1.0, 2.0], "b": [float("nan")]}, "rule").text
     assert text.count("<polyline") == 1 and text.count("<tr>") == 2
+
+
+def test_a_graph_has_each_box_below_what_points_to_it() -> None:
+    text = graph(["a", "b", "c", "d"], [(0, 2), (1, 2), (2, 3), (0, 3)], "drawing").text
+    heights = {label: float(y) for y, label in re.findall(r'y="(\d+)">([a-d])<', text)}
+    assert heights["a"] == heights["b"] < heights["c"] < heights["d"]
+    assert text.count('class="arrow"') == 4
+    assert "<svg" in graph([], [], "nothing").text
+
+
+def test_points_of_a_scatter_plot_go_up_and_to_the_right() -> None:
+    text = scatter({"bp": [(0.25, 1.0)], "none": []}, "exact").text
+    assert 'cx="40.0" cy="0.0"' in text and text.count("<circle") == 1 and text.count("<svg") == 2

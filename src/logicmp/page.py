@@ -1,6 +1,6 @@
 """Parts of an HTML page that needs nothing else: no script, no other file, no network.
 
-Room: **show** (page -> report).
+Room: **page** -> every room whose values show themselves in a notebook or a report.
 
     page = Page("Answers of smokers.mln")
     page.add("Answers", table(["atom", "probability"], rows), histogram(probabilities))
@@ -30,8 +30,38 @@ table { border-collapse: collapse; } th, td { text-align: left; padding: .15rem 
 td.number { text-align: right; font-variant-numeric: tabular-nums; } p.note { color: var(--soft); }
 svg text { fill: var(--soft); font-size: 11px; } .mark { fill: var(--mark); } .faint { fill: var(--faint); }
 .curve { fill: none; stroke: var(--mark); stroke-width: 2; } .axis { stroke: var(--line); }
+.frame { fill: none; stroke: var(--line); } .arrow { fill: none; stroke: var(--faint); stroke-width: 1.5; }
+.box { fill: var(--fill); stroke: var(--line); } svg text.code { font: 12px monospace; fill: var(--ink); }
+.row { display: flex; flex-wrap: wrap; gap: 1rem; } figure { margin: 0; } .scroll { overflow-x: auto; }
+"""
+# inside a notebook: its own colours, apart from the marks of plots
+NOTEBOOK_STYLE = """
+.logicmp .mark { fill: #4c78c8; } .logicmp .faint { fill: #9993; } .logicmp .curve { fill: none; stroke: #4c78c8;
+  stroke-width: 2; } .logicmp .axis, .logicmp .frame { fill: none; stroke: #9996; } .logicmp .arrow { fill: none;
+  stroke: #9999; } .logicmp .box { fill: #9992; stroke: #9996; } .logicmp text { fill: currentColor; font-size: 11px; }
+.logicmp text.code { font: 12px monospace; } .logicmp td.number { text-align: right; } .logicmp .scroll {
+  overflow-x: auto; } .logicmp table { font-variant-numeric: tabular-nums; }
 """
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+
+
+def plural(count: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> plural(1, "fact"), plural(2000, "fact")
+    ('1 fact', '2,000 facts')
+    """
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def probability(p: float) -> str:
+    """Six digits, or as many as needed to differ from 0 and 1.
+
+    >>> probability(0.47812345), probability(1 - 1e-9), probability(1.0)
+    ('0.478123', '0.999999999', '1')
+    """
+    short = f"{p:.6g}"
+    return short if float(short) not in (0, 1) or p in (0, 1) else repr(p)
 
 
 @dataclass(frozen=True)
@@ -138,3 +168,50 @@ def curves(lines: Mapping[str, Sequence[float]], what: str) -> Html:
                      f'<polyline class="curve" points="{points}"/></svg>')
         rows.append([name, values[0], values[-1], drawn])
     return table([what, "first", "last", "iterations"], rows)
+
+
+def scatter(points: Mapping[str, Sequence[tuple[float, float]]], across: str) -> Html:
+    """Pairs of probabilities, one small square for each name: equal ones are on the diagonal."""
+    side = 160
+    squares = []
+    for name, pairs in points.items():
+        dots = "".join(f'<circle class="mark" cx="{side * x:.1f}" cy="{side - side * y:.1f}" r="2"/>' for x, y in pairs)
+        words = escape(f"{name} (upwards) and {across} (to the right): {plural(len(pairs), 'answer')}", quote=True)
+        squares.append(f'<figure><svg role="img" aria-label="{words}" width="{side}" height="{side}" '
+                       f'viewBox="-2 -2 {side + 4} {side + 4}"><rect width="{side}" height="{side}" class="frame"/>'
+                       f'<line class="axis" x1="0" y1="{side}" x2="{side}" y2="0"/>{dots}</svg>'
+                       f"<figcaption>{escape(name)}</figcaption></figure>")
+    return Html(f'<div class="row">{"".join(squares)}</div>\n')
+
+
+def graph(labels: Sequence[str], arrows: Sequence[tuple[int, int]], title: str) -> Html:
+    """Boxes in rows with arrows from upper to lower ones; a box is below everything that points to it."""
+    depth = [0] * len(labels)
+    for start, end in sorted(arrows, key=lambda arrow: arrow[1]):
+        depth[end] = max(depth[end], depth[start] + 1)
+    rows = [[k for k in range(len(labels)) if depth[k] == d] for d in range(max(depth, default=-1) + 1)]
+    wide, high, gap = 7.2, 26, 46
+    place: dict[int, tuple[float, float, float]] = {}
+    for d, row in enumerate(rows):
+        x = 8.0
+        for k in row:
+            width = wide * len(labels[k]) + 14
+            place[k] = (x, d * (high + gap) + 8, width)
+            x += width + 16
+    across = max((x + width for x, _, width in place.values()), default=0) + 8
+    down = len(rows) * (high + gap)
+    parts = [f'<path class="arrow" d="M{place[a][0] + place[a][2] / 2:.0f} {place[a][1] + high:.0f}'
+             f'C{place[a][0] + place[a][2] / 2:.0f} {place[a][1] + high + gap / 2:.0f} '
+             f'{place[b][0] + place[b][2] / 2:.0f} {place[b][1] - gap / 2:.0f} '
+             f'{place[b][0] + place[b][2] / 2:.0f} {place[b][1]:.0f}"/>' for a, b in arrows]
+    parts += [f'<rect class="box" x="{x:.0f}" y="{y:.0f}" width="{width:.0f}" height="{high}" rx="5"/>'
+              f'<text class="code" x="{x + 7:.0f}" y="{y + 17:.0f}">{escape(labels[k])}</text>'
+              for k, (x, y, width) in place.items()]
+    return Html(f'<div class="scroll" tabindex="0"><svg role="img" aria-label="{escape(title, quote=True)}" '
+                f'width="{across:.0f}" height="{down:.0f}">'
+                f'{"".join(parts)}</svg></div>\n')
+
+
+def fragment(*parts: Html) -> str:
+    """Parts for a notebook, which has colours of its own."""
+    return f'<div class="logicmp"><style>{NOTEBOOK_STYLE}</style>{"".join(part.text for part in parts)}</div>'
