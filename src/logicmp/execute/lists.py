@@ -17,6 +17,7 @@ from torch import Tensor
 
 from ..errors import CostError, LogicMPError, closest
 from ..facts.supports import Support, flat_theory, make_support, rows_type, values_type
+from ..ground.engine import Grounding
 from ..parse.theory import Predicate, Theory
 from .inputs import Inputs, Mask, is_sparse, only_predicate, read_inputs, read_masks
 from .mean_field import Run
@@ -28,7 +29,7 @@ Tensors = Mapping[str, Tensor]
 
 
 def read_rows(theory: Theory, sizes: Mapping[str, int], supports: Mapping[str, Support], unary: Tensors,
-              evidence: Tensors, semantics: str) -> tuple[Inputs, SparseExecutor]:
+              evidence: Tensors, semantics: str, grounding: Grounding | None = None) -> tuple[Inputs, SparseExecutor]:
     """Check the tensors of a world with sparse predicates, and plan its rules.
 
     Args:
@@ -38,11 +39,12 @@ def read_rows(theory: Theory, sizes: Mapping[str, int], supports: Mapping[str, S
         unary: log-odds by predicate.
         evidence: by predicate, bool (all atoms observed) or 1, 0 and NaN; a sparse one that is bool is true throughout.
         semantics: "exact", "paper" or "alchemy".
+        grounding: how rows are made, and which of them this process has; by default all, by the built-in join.
     """
     true = [name for name in supports if name in evidence and evidence[name].dtype == torch.bool]
     inputs = _flat_inputs(theory, sizes, supports, true, unary, evidence)
     executor = build_sparse_executor(theory, sizes, supports, (*inputs.observed, *true), semantics,
-                                     device=inputs.like.device)
+                                     device=inputs.like.device, grounding=grounding)
     return inputs, executor
 
 

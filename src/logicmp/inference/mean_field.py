@@ -29,6 +29,7 @@ from ..execute.schedule import Schedule, make_schedule
 from ..execute.sparse import SparseExecutor
 from ..facts.world import World
 from ..ground.build import build_network
+from ..ground.engine import Grounding
 from ..ground.network import Network, n_values
 from ..normalize.build import counted_formulas
 from ..parse.theory import Predicate, Rule, Theory
@@ -86,7 +87,7 @@ class MeanField(Method):
             return Solution(odds, Status.EXACT, [_formula_odds(problem, rule, {}, evidence)
                                                  for rule in problem.formulas], notes=["no atom is unobserved"])
         run = make_run(world, world.theory, unary, evidence, problem.semantics,
-                       initial_weights(world.theory, world.sizes, self.hard_weight, torch.float64))
+                       initial_weights(world.theory, world.sizes, self.hard_weight, torch.float64), problem.grounding)
         correct, notes = self._correct(problem, network)
         generator = torch.Generator().manual_seed(problem.seed)
         best: _Found | None = None
@@ -211,10 +212,10 @@ class MeanField(Method):
 
 
 def make_run(world: World, theory: Theory, unary: Mapping[str, Tensor], evidence: Mapping[str, Tensor],
-              semantics: str, weights: list[Tensor]) -> Run:
+              semantics: str, weights: list[Tensor], grounding: Grounding | None = None) -> Run:
     """A run of rules on a world, by lists of rows where it has sparse predicates."""
     if world.supports:
-        inputs, executor = read_rows(theory, world.sizes, world.supports, unary, evidence, semantics)
+        inputs, executor = read_rows(theory, world.sizes, world.supports, unary, evidence, semantics, grounding)
         return Run(executor, inputs, weights)
     inputs = read_inputs(theory, unary, evidence, None)
     return Run(build_executor(theory, inputs.sizes, tuple(inputs.observed), semantics), inputs, weights)
@@ -318,7 +319,7 @@ def _formula_odds(problem: Problem, rule: Rule, logits: Mapping[str, Tensor],
     # a formula over observed atoms alone still needs a tensor to tell the precision
     given = dict(logits) or {name: torch.zeros(x.shape, dtype=torch.float64) for name, x in evidence.items()}
     (weight,) = initial_weights(theory, world.sizes, 1.0, torch.float64)
-    run = make_run(world, theory, given, evidence, "exact", [weight.requires_grad_()])
+    run = make_run(world, theory, given, evidence, "exact", [weight.requires_grad_()], problem.grounding)
     (slope,) = torch.autograd.grad(run.counts(run.marginals(), weighted=True).sum(), weight, materialize_grads=True)
     violated = slope.clamp(0, 1).numpy()
     with np.errstate(divide="ignore"):

@@ -22,6 +22,7 @@ from ..errors import LogicMPError, closest
 from ..facts.supports import DENSE_ATOMS
 from ..facts.world import World
 from ..ground.build import build_network
+from ..ground.engine import Grounding
 from ..ground.network import Network
 from ..limits import Limits, Progress, silent
 from ..parse.theory import Rule
@@ -58,6 +59,8 @@ class Problem:
     seed: int = 0
     progress: Progress = silent
     limits: Limits = field(default_factory=Limits)
+    # how the rows of rules over lists are made, and which of them this process has
+    grounding: Grounding = field(default_factory=Grounding)
 
     def network(self, rules: Sequence[Rule] | None = None) -> Network:
         """The ground network of some rules, by default all rules of the theory and then the queried formulas."""

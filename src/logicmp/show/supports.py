@@ -11,13 +11,16 @@ Room: ground, plan -> **show** -> cli.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import CostError, LogicMPError
 from ..facts.world import World
+from ..ground.engine import Grounding
+from ..ground.sql import Recorded
 from ..ground.worlds import OutsideReport, SupportReport, count_outside, describe_supports
 from ..normalize.build import normalize_theory
+from ..parse.theory import Rule
 from ..plan.eliminate import build_rows
 from ..plan.forms import RowPlan
 
@@ -79,3 +82,16 @@ def plan_rows(world: World, semantics: str = "exact") -> RowPlan:
     """The lists of rows that mean field needs for a world with sparse predicates."""
     form = normalize_theory(world.theory, semantics, world.sizes)
     return build_rows(form, world.sizes, world.supports, world.observed)
+
+
+def sql_of_rules(world: World, semantics: str = "exact") -> list[tuple[Rule, list[str]]]:
+    """The joins of each rule as SQL, without the rules that need none."""
+    form = normalize_theory(world.theory, semantics, world.sizes)
+    found = []
+    for normal in form.rules:
+        recorded = Recorded()
+        build_rows(replace(form, rules=(normal,)), world.sizes, world.supports, world.observed,
+                   grounding=Grounding(recorded))
+        if recorded.statements:
+            found.append((normal.rule, recorded.statements))
+    return found

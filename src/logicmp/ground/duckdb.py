@@ -1,0 +1,132 @@
+"""Run the joins in DuckDB, within a memory limit: what does not fit is written to a folder that is removed afterwards.
+
+Room: sql -> **ground** -> plan, execute.
+
+    DuckDB(500_000_000)      joins use 500 MB, and then the folder for temporary files (TMPDIR)
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import CostError, LogicMPError
+from ..limits import machine_memory, need, shown_bytes
+from ..normalize.cubes import Differ
+from .engine import Share
+from .join import Guard
+from .patterns import Joined, Pattern
+from .sql import Tables, join_sql, read_joined, table_columns
+
+# rows that are read from a result at once
+PIECE = 2**20
+# of the memory that the machine has, if there is no limit
+MEMORY_SHARE = 0.5
+
+
+class DuckDB:
+    """DuckDB in this process, with a connection of its own for each join.
+
+    Args:
+        memory: bytes that a join may use before it writes to disk; None for half of what the machine has.
+        folder: where temporary files go, in a folder of their own; None for the system's folder.
+        max_spill: bytes of temporary files; None for all that the disk has.
+    """
+
+    def __init__(self, memory: int | None = None, folder: Path | None = None, max_spill: int | None = None):
+        for module in ("duckdb", "pyarrow"):
+            need(module, "sql", "engine 'duckdb'", "use the built-in join: --engine torch")
+        self.memory, self.folder, self.max_spill = memory, folder, max_spill
+        # the most bytes that one join has written to disk
+        self.spilled = 0
+        self.tables = Tables()
+
+    def join(self, patterns: Sequence[Pattern], wanted: Iterable[int], keep: Iterable[str], guard: Guard,
+             conditions: Sequence[Differ], is_grouped: bool, share: Share) -> Joined:
+        wanted, keep = list(wanted), list(keep)
+        sources = self.tables.sources(patterns)
+        text = join_sql(patterns, sources, wanted, keep, conditions, is_grouped, share)
+        with self.connect() as connection:
+            for source in sources:
+                connection.register(source.table, _arrow(table_columns(source)))
+            columns = _read(connection, text, guard)
+        return read_joined(columns, patterns, wanted, keep, is_grouped)
+
+    @contextmanager
+    def connect(self) -> Iterator[Any]:
+        """A connection with our limits; its folder is removed at the end."""
+        import duckdb
+
+        try:
+            spill = Path(tempfile.mkdtemp(prefix="logicmp-", dir=self.folder))
+        except OSError as cause:
+            raise LogicMPError(f"DuckDB has no folder for temporary files: {cause}",
+                               "set TMPDIR to a folder that can be written") from None
+        settings: dict[str, Any] = {"temp_directory": str(spill), "threads": _n_threads(),
+                                    "preserve_insertion_order": False}
+        memory = self.memory or int(MEMORY_SHARE * machine_memory())
+        settings["memory_limit"] = f"{max(memory // 1000, 1)}KB"
+        if self.max_spill is not None:
+            settings["max_temp_directory_size"] = f"{max(self.max_spill // 1000, 1)}KB"
+        connection = duckdb.connect(":memory:", config=settings)
+        try:
+            yield connection
+            self._measure(spill)
+        except (duckdb.OutOfMemoryException, duckdb.IOException) as cause:
+            self._measure(spill)
+            raise self._full(spill, cause) from None
+        finally:
+            connection.close()
+            shutil.rmtree(spill, ignore_errors=True)
+
+    def _measure(self, spill: Path) -> None:
+        self.spilled = max(self.spilled, sum(file.stat().st_size for file in spill.rglob("*") if file.is_file()))
+
+    def _full(self, spill: Path, cause: Exception) -> LogicMPError:
+        used = sum(file.stat().st_size for file in spill.rglob("*") if file.is_file())
+        free = shutil.disk_usage(spill).free
+        first = str(cause).splitlines()[0]
+        if "memory" in first.lower() and not used and "offload" not in first.lower():
+            return CostError(f"DuckDB needs more than {shown_bytes(self.memory or 0)} for a join: {first}", None,
+                             "raise --max-memory")
+        most = "" if self.max_spill is None else f", limit {shown_bytes(self.max_spill)}"
+        return LogicMPError(f"DuckDB cannot write more temporary files to {str(spill)!r} ({shown_bytes(used)} written, "
+                            f"{shown_bytes(free)} free on this disk{most}): {first}",
+                            "set TMPDIR to a folder on a larger disk, or raise --max-memory")
+
+
+def _n_threads() -> int:
+    """As many threads as the others of this process may use."""
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    return int(given) if given.isdecimal() and int(given) else os.cpu_count() or 1
+
+
+def _arrow(columns: dict[str, np.ndarray]) -> Any:
+    import pyarrow
+
+    # shares the memory of the columns
+    return pyarrow.table(columns)
+
+
+def _read(connection: Any, text: str, guard: Guard) -> dict[str, np.ndarray]:
+    """The columns of a result, in pieces, so that too many rows are noticed before they are in memory."""
+    reader = connection.sql(text).to_arrow_reader(PIECE)
+    pieces: dict[str, list[np.ndarray]] = {name: [] for name in reader.schema.names}
+    is_counted = "n" in pieces
+    total = 0
+    for batch in reader:
+        total += batch.num_rows
+        guard(total if not is_counted else 0)
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            pieces[name].append(column.to_numpy())
+    found = {}
+    for name in list(pieces):
+        found[name] = np.concatenate([np.zeros(0, dtype=np.int32 if name != "n" else np.int64), *pieces.pop(name)])
+    return found
