@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +16,7 @@ from ..errors import LogicMPError
 from ..facts.columns import Evidence
 from ..facts.db import load_facts, parse_facts
 from ..files import check_places, read_source, write_whole
-from ..limits import MAX_GROUNDINGS, Limits, kept
+from ..limits import MAX_GROUNDINGS, Limits, kept, shown_bytes
 from ..parse.load import load_theory
 from ..parse.query import split_names
 from ..parse.theory import Theory
@@ -43,6 +46,12 @@ if TYPE_CHECKING:
     from ..inference.answers import Marginals
 
 METHODS_PAGE = 'see "Methods" in the documentation (docs/methods.md in the repository)'
+
+
+class Engine(StrEnum):
+    torch = "torch"
+    duckdb = "duckdb"
+    spark = "spark"
 
 
 class OutputFormat(StrEnum):
@@ -103,6 +112,13 @@ def infer(
         "none.")] = None,
     max_memory: Annotated[str | None, typer.Option(
         metavar="SIZE", help="Memory limit, such as 500MB or 2GB; by default most of what the machine has.")] = None,
+    engine: Annotated[Engine, typer.Option(
+        help="Mean field: what joins the facts for rules over sparse predicates. torch: the built-in join; duckdb: "
+        "within half of --max-memory, then on disk; spark: on --master.")] = Engine.torch,
+    master: Annotated[str, typer.Option(metavar="URL", help="Where Spark runs.")] = "local[*]",
+    distributed: Annotated[bool, typer.Option(
+        "--distributed", help="Mean field, bp: share the rows of the rules with the other processes that torchrun "
+        "started; rank 0 prints the answers.")] = False,
     more: Annotated[list[str] | None, typer.Option(
         "--set", metavar="NAME=VALUE", help=f"Set any other option of the method; repeatable; {METHODS_PAGE}.")] = None,
     check: Annotated[bool, typer.Option(
@@ -120,7 +136,11 @@ def infer(
         logicmp infer -i smoking.mln -e smoking.db -q Smokes,Cancer
         logicmp infer -i smoking.mln -e smoking.db -q "Smokes(x) => Cancer(x)" -m exact
         logicmp infer -i smoking.mln -e smoking.db -q "Cancer(x)" --format json -r out.json
+        torchrun --nproc-per-node 2 -m logicmp infer -i big.mln -e big.db -q Smokes -m mean-field --distributed
     """
+    # of several processes, the first one prints
+    is_first = not distributed or os.environ.get("RANK", "0") == "0"
+    quiet = quiet or not is_first
     given: dict[str, Any] = {"iterations": iterations, "damping": damping, "tolerance": tolerance, "restarts": restarts,
              "schedule": schedule, "correction": correction,
              "max_cells": max_cells, "max_groundings": max_groundings, "max_seconds": max_seconds,
@@ -154,7 +174,11 @@ def infer(
         progress("importing", 0, 0)
         from ..inference.run import infer as run
 
-        found = run(theory, facts, method=method, progress=progress, **ask, **options)
+        with _processes(distributed, say) as shares:
+            found = run(theory, facts, method=method, progress=progress, engine=engine.value, master=master,
+                        shares=shares, **ask, **options)
+    if not is_first:
+        return
     checked = _check(theory, facts, ask, options, say) if check else None
     for line in describe(found, theory, facts):
         say(line)
@@ -169,6 +193,20 @@ def infer(
     else:
         write_whole(results, text, "the answers")
         say(f"{plural(len(found.log_odds), 'answer')} in {results}")
+
+
+@contextmanager
+def _processes(distributed: bool, say: Any) -> Iterator[Any]:
+    """The processes that share the rows; None for one process."""
+    if not distributed:
+        yield None
+        return
+    from ..execute.processes import joined_processes
+
+    with joined_processes() as shares:
+        yield shares
+        say(f"{shares.share.size} processes: {plural(shares.calls, 'exchange')}, {shown_bytes(shares.bytes)}, "
+            f"{shares.seconds:.2f} s, the time to wait for others included")
 
 
 def _settings(pairs: list[str]) -> dict[str, Any]:

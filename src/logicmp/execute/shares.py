@@ -12,6 +12,7 @@ other's derivative: the gradient of a sum goes to every part, and the gradient o
 
 from __future__ import annotations
 
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -36,8 +37,9 @@ class ProcessShares:
                                "torch.distributed.init_process_group first")
         self.group = group
         self.share = Share(dist.get_rank(group), dist.get_world_size(group))
-        # collective calls, their bytes and seconds
+        # collective calls, their bytes and seconds, and whether one is under way
         self.calls, self.bytes, self.seconds = 0, 0, 0.0
+        self.is_waiting = False
 
     def total(self, x: np.ndarray) -> np.ndarray:
         if self.share.size == 1:
@@ -77,13 +79,21 @@ class ProcessShares:
         return x
 
     def _timed(self, run: Any, n_bytes: int) -> None:
-        from time import perf_counter
-
         start = perf_counter()
-        run()
+        self.is_waiting = True
+        try:
+            run()
+        except RuntimeError as cause:
+            raise BrokenError(str(cause)) from None
+        finally:
+            self.is_waiting = False
         self.seconds += perf_counter() - start
         self.calls += 1
         self.bytes += n_bytes
+
+
+class BrokenError(RuntimeError):
+    """A connection to another process is lost."""
 
 
 class _AddUp(torch.autograd.Function):

@@ -65,6 +65,8 @@ class MeanField(Method):
     """
 
     name: ClassVar[str] = "mean-field"
+    takes_lists: ClassVar[bool] = True
+    takes_shares: ClassVar[bool] = True
     iterations: int = 200
     damping: float = 0.5
     tolerance: float = 1e-6
@@ -88,12 +90,13 @@ class MeanField(Method):
                                                  for rule in problem.formulas], notes=["no atom is unobserved"])
         run = make_run(world, world.theory, unary, evidence, problem.semantics,
                        initial_weights(world.theory, world.sizes, self.hard_weight, torch.float64), problem.grounding)
+        shares = problem.grounding.shares
         correct, notes = self._correct(problem, network)
         generator = torch.Generator().manual_seed(problem.seed)
         best: _Found | None = None
         n_runs = 0
         for k in range(self.restarts):
-            if k and problem.limits.is_over():
+            if k and shares.agree(problem.limits.is_over()):
                 break
             start = None if k == 0 else {name: RESTART_SPREAD * torch.randn(x.shape, generator=generator, dtype=x.dtype)
                                          for name, x in run.base.items()}
@@ -199,7 +202,7 @@ class MeanField(Method):
             # damping shortens each change by its share
             if iteration.number > 0 and tolerance > 0 and change < tolerance * (1 - damping):
                 status = Status.CONVERGED
-            elif limits.is_over():
+            elif limits.seconds is not None and problem.grounding.shares.agree(limits.is_over()):
                 status = Status.TIME
             return status is not Status.ITERATIONS
 

@@ -113,6 +113,9 @@ class Method(ABC):
     is_logical: ClassVar[bool] = True
     # a closed predicate with more atoms than this is a list of its true atoms
     dense_atoms: ClassVar[int] = DENSE_ATOMS
+    # whether rules over lists run without a ground network, and whether several processes can have a share each
+    takes_lists: ClassVar[bool] = False
+    takes_shares: ClassVar[bool] = False
 
     @abstractmethod
     def solve(self, problem: Problem) -> Solution:

@@ -20,6 +20,7 @@ from ..facts.db import load_facts, parse_facts
 from ..facts.roles import premises_from_facts, skip_outside
 from ..facts.supports import DENSE_ATOMS
 from ..facts.world import World, build_world, closed_predicates
+from ..ground.engine import Grounding, make_engine
 from ..ground.exclusive import merge_exclusive
 from ..ground.reach import reach as find_candidates
 from ..limits import MAX_GROUNDINGS, Limits, Progress, silent
@@ -57,8 +58,8 @@ def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | N
           prior: Mapping[str, float] | None = None, candidates: Evidence | str | Mapping[str, Any] | None = None,
           reach: Count = 0, premises: str = "all", outside: str = "false", seed: Count = 0, progress: Progress = silent,
           max_seconds: NotNegative | None = None, max_groundings: Count = MAX_GROUNDINGS,
-          max_memory: AtLeastOne | None = None, limits: Limits | None = None,
-          **options: Any) -> Marginals:
+          max_memory: AtLeastOne | None = None, limits: Limits | None = None, engine: str = "torch",
+          master: str = "local[*]", shares: Any = None, **options: Any) -> Marginals:
     """Answer queries: the probability of every atom and formula they match.
 
     >>> found = infer("2 Smokes(x) => Cancer(x)", "Smokes(Anna)", "Cancer")
@@ -93,6 +94,11 @@ def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | N
         max_memory: bytes that the call may use, by default most of what the machine has; what would need more is
             rejected before it is made.
         limits: all limits as one value whose clock already runs, instead of the three above.
+        engine: what joins the facts for rules over lists in mean field: "torch" (the built-in join), "duckdb" (within
+            half of `max_memory`, then on disk) or "spark".
+        master: where Spark runs.
+        shares: processes that have a share of the rows each, as a `ProcessShares` from `logicmp.execute.shares`; all
+            of them call `infer` with the same arguments, and get the same answers. Methods "mean-field" and "bp" only.
         options: of the method, which are the fields of its class.
     """
     if limits is None:
@@ -104,6 +110,11 @@ def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | N
         raise LogicMPError(f"option {next(iter(options))!r} is given, but `method` is an object with its options set",
                            f"set it there: {type(method).__name__}({next(iter(options))}=...)")
     solver = method_class(method).make(options) if isinstance(method, str) else method
+    if engine != "torch" and not solver.takes_lists:
+        raise LogicMPError(f"method {solver.name!r} makes a ground network, so it has no engine {engine!r}",
+                           "use -m mean-field, or --engine torch")
+    if shares is not None and not solver.takes_shares:
+        raise LogicMPError(f"method {solver.name!r} runs in one process", "use -m mean-field or -m bp")
     if semantics not in SEMANTICS:
         raise LogicMPError(f"unknown semantics {semantics!r}", f"available semantics: {', '.join(SEMANTICS)}")
     theory = parse_theory(theory) if isinstance(theory, str) else theory
@@ -130,7 +141,9 @@ def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | N
     if not queries:
         raise _nothing_to_answer(known, is_empty=query is not None)
     formulas = {str(rule.formula): rule for rule in (q.as_rule() for q in queries if not q.is_atom)}
-    problem = Problem(known, tuple(formulas.values()), semantics, int(seed), progress, limits)
+    memory = None if limits.memory is None else limits.memory // 2
+    grounding = Grounding(make_engine(engine, memory, master), *([] if shares is None else [shares]))
+    problem = Problem(known, tuple(formulas.values()), semantics, int(seed), progress, limits, grounding)
     if problem.formulas:
         check_bindings(problem)
     solution = solver.solve(problem)
