@@ -34,6 +34,7 @@ from .execute.report import Report, Trace, Warnings, build_exact_report, build_r
 from .execute.schedule import SCHEDULES, Schedule, make_schedule
 from .execute.state import is_tracing
 from .files import load_tensors, save_tensors
+from .ground.engine import Grounding
 from .normalize.build import SEMANTICS
 from .parse.load import parse_theory
 from .parse.theory import Theory
@@ -103,6 +104,8 @@ class LogicMP(nn.Module):
             hard rules are always satisfied; raises a CostError with numbers where it is too wide), or "auto" (exact
             where that is cheap, mean field elsewhere; `report` says which). Rules without weights have weight 1 under
             "exact"; under "auto" the schedule "adaptive" decides how strong they are, as it does for mean field.
+        group: a process group of torch.distributed whose processes share the rows of rules over sparse tensors. All of
+            them call the layer with the same tensors, and get the same output and the same gradients.
     """
 
     @checked
@@ -111,13 +114,18 @@ class LogicMP(nn.Module):
                  learn_weights: bool = True, semantics: str = "exact", reduce: str = "sum",
                  hard_weight: FinitePositive = 10.0, positive_weights: bool = False, sizes: Sizes | None = None,
                  max_elements: AtLeastOne = MAX_ELEMENTS, dtype: Float | None = None,
-                 schedule: str | Schedule = "adaptive", method: str = "mean-field"):
+                 schedule: str | Schedule = "adaptive", method: str = "mean-field", group: Any = None):
         super().__init__()
         self.options = Options(make_schedule(schedule, iterations, damping, tolerance), learn_weights, semantics,
                                reduce, hard_weight, positive_weights,
                                {name: int(size) for name, size in (sizes or {}).items()}, max_elements, method)
         # for sparse tensors, by their indices
         self._sparse: list[Any] = []
+        self._grounding: Grounding | None = None
+        if group is not None:
+            from .execute.shares import ProcessShares
+
+            self._grounding = Grounding(shares=ProcessShares(group))
         # dense evidence that is mostly false
         self._listed: Listed | None = None
         self._warn = Warnings()
@@ -172,7 +180,8 @@ class LogicMP(nn.Module):
         weights = self.weights
         if has_sparse(self.theory, unary, evidence):
             return make_sparse_run(self.theory, unary, self._with_facts(evidence), mask, self.options.sizes, weights,
-                                   self.options.semantics, self.options.reduce, self._sparse)
+                                   self.options.semantics, self.options.reduce, self._sparse,
+                                   grounding=self._grounding)
         given = self._with_facts(evidence)
         if may_list and isinstance(given, Mapping) and not is_tracing():
             self._listed = self._listed or Listed()
@@ -508,8 +517,8 @@ class LogicMP(nn.Module):
         return layer
 
     def __getstate__(self) -> dict[str, Any]:
-        # plans are made again when needed
-        return {**self.__dict__, "_exact_plans": None, "_sparse": [], "_listed": None}
+        # plans are made again when needed; a process group cannot be copied
+        return {**self.__dict__, "_exact_plans": None, "_sparse": [], "_listed": None, "_grounding": None}
 
     def extra_repr(self) -> str:
         return f"{len(self.theory.rules)} rules, {self.options.schedule}"

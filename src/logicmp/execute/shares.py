@@ -63,6 +63,11 @@ class ProcessShares:
     def agree(self, flag: bool) -> bool:
         return bool(self.total(np.array([int(flag)]))[0])
 
+    def largest(self, x: float) -> float:
+        found = torch.tensor([x], dtype=torch.float64)
+        self._timed(lambda: dist.all_reduce(found, dist.ReduceOp.MAX, group=self.group), found.nbytes)
+        return float(found)
+
     def add_up(self, x: Tensor) -> Tensor:
         found: Tensor = x if self.share.size == 1 else _AddUp.apply(self, x)  # type: ignore[no-untyped-call]
         return found

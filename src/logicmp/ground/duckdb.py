@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,13 +27,13 @@ from .patterns import Joined, Pattern
 from .sql import Tables, join_sql, read_joined, table_columns
 
 # rows that are read from a result at once
-PIECE = 2**20
+PIECE = 2**18
 # of the memory that the machine has, if there is no limit
 MEMORY_SHARE = 0.5
 
 
 class DuckDB:
-    """DuckDB in this process, with a connection of its own for each join.
+    """DuckDB in this process; `close` removes its temporary files.
 
     Args:
         memory: bytes that a join may use before it writes to disk; None for half of what the machine has.
@@ -44,24 +45,40 @@ class DuckDB:
         for module in ("duckdb", "pyarrow"):
             need(module, "sql", "engine 'duckdb'", "use the built-in join: --engine torch")
         self.memory, self.folder, self.max_spill = memory, folder, max_spill
-        # the most bytes that one join has written to disk
+        # the most bytes of temporary files that were seen while results were read
         self.spilled = 0
         self.tables = Tables()
+        self._open: tuple[Any, Path] | None = None
 
     def join(self, patterns: Sequence[Pattern], wanted: Iterable[int], keep: Iterable[str], guard: Guard,
              conditions: Sequence[Differ], is_grouped: bool, share: Share) -> Joined:
         wanted, keep = list(wanted), list(keep)
         sources = self.tables.sources(patterns)
         text = join_sql(patterns, sources, wanted, keep, conditions, is_grouped, share)
-        with self.connect() as connection:
+        with self.connected() as connection:
             for source in sources:
-                connection.register(source.table, _arrow(table_columns(source)))
-            columns = _read(connection, text, guard)
+                # shares the memory of the columns
+                connection.register(source.table, pyarrow_table(table_columns(source)))
+            columns = _read(connection, text, guard, self._measure)
         return read_joined(columns, patterns, wanted, keep, is_grouped)
 
     @contextmanager
-    def connect(self) -> Iterator[Any]:
-        """A connection with our limits; its folder is removed at the end."""
+    def connected(self) -> Iterator[Any]:
+        """The connection, with our limits; an error closes it and removes its folder."""
+        import duckdb
+
+        connection, spill = self._open or self._connect()
+        try:
+            yield connection
+        except (duckdb.OutOfMemoryException, duckdb.IOException) as cause:
+            error = self._full(spill, cause)
+            self.close()
+            raise error from None
+        except BaseException:
+            self.close()
+            raise
+
+    def _connect(self) -> tuple[Any, Path]:
         import duckdb
 
         try:
@@ -69,28 +86,28 @@ class DuckDB:
         except OSError as cause:
             raise LogicMPError(f"DuckDB has no folder for temporary files: {cause}",
                                "set TMPDIR to a folder that can be written") from None
-        settings: dict[str, Any] = {"temp_directory": str(spill), "threads": _n_threads(),
-                                    "preserve_insertion_order": False}
         memory = self.memory or int(MEMORY_SHARE * machine_memory())
-        settings["memory_limit"] = f"{max(memory // 1000, 1)}KB"
+        settings: dict[str, Any] = {"temp_directory": str(spill), "threads": _n_threads(),
+                                    "preserve_insertion_order": False, "memory_limit": f"{max(memory // 1000, 1)}KB"}
         if self.max_spill is not None:
             settings["max_temp_directory_size"] = f"{max(self.max_spill // 1000, 1)}KB"
-        connection = duckdb.connect(":memory:", config=settings)
-        try:
-            yield connection
-            self._measure(spill)
-        except (duckdb.OutOfMemoryException, duckdb.IOException) as cause:
-            self._measure(spill)
-            raise self._full(spill, cause) from None
-        finally:
-            connection.close()
-            shutil.rmtree(spill, ignore_errors=True)
+        self._open = duckdb.connect(":memory:", config=settings), spill
+        # where nobody closes it, the end of the program does
+        weakref.finalize(self, _remove, *self._open)
+        return self._open
 
-    def _measure(self, spill: Path) -> None:
-        self.spilled = max(self.spilled, sum(file.stat().st_size for file in spill.rglob("*") if file.is_file()))
+    def close(self) -> None:
+        """Remove the temporary files; the next join opens a new connection."""
+        if self._open is not None:
+            _remove(*self._open)
+            self._open = None
+
+    def _measure(self) -> None:
+        if self._open is not None:
+            self.spilled = max(self.spilled, _size(self._open[1]))
 
     def _full(self, spill: Path, cause: Exception) -> LogicMPError:
-        used = sum(file.stat().st_size for file in spill.rglob("*") if file.is_file())
+        used = max(self.spilled, _size(spill))
         free = shutil.disk_usage(spill).free
         first = str(cause).splitlines()[0]
         if "memory" in first.lower() and not used and "offload" not in first.lower():
@@ -108,14 +125,23 @@ def _n_threads() -> int:
     return int(given) if given.isdecimal() and int(given) else os.cpu_count() or 1
 
 
-def _arrow(columns: dict[str, np.ndarray]) -> Any:
+def _size(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+def _remove(connection: Any, spill: Path) -> None:
+    connection.close()
+    shutil.rmtree(spill, ignore_errors=True)
+
+
+def pyarrow_table(columns: dict[str, np.ndarray]) -> Any:
+    """A table of pyarrow over these columns."""
     import pyarrow
 
-    # shares the memory of the columns
     return pyarrow.table(columns)
 
 
-def _read(connection: Any, text: str, guard: Guard) -> dict[str, np.ndarray]:
+def _read(connection: Any, text: str, guard: Guard, measure: Callable[[], None]) -> dict[str, np.ndarray]:
     """The columns of a result, in pieces, so that too many rows are noticed before they are in memory."""
     reader = connection.sql(text).to_arrow_reader(PIECE)
     pieces: dict[str, list[np.ndarray]] = {name: [] for name in reader.schema.names}
@@ -124,6 +150,7 @@ def _read(connection: Any, text: str, guard: Guard) -> dict[str, np.ndarray]:
     for batch in reader:
         total += batch.num_rows
         guard(total if not is_counted else 0)
+        measure()
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             pieces[name].append(column.to_numpy())
     found = {}

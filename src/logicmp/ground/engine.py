@@ -49,6 +49,10 @@ class Engine(Protocol):
         """
         ...
 
+    def close(self) -> None:
+        """Release what the engine has opened."""
+        ...
+
 
 class Shares(Protocol):
     """The processes that have a share of the rows each, and what they have to tell each other."""
@@ -65,6 +69,10 @@ class Shares(Protocol):
 
     def agree(self, flag: bool) -> bool:
         """Whether the flag is set in at least one process."""
+        ...
+
+    def largest(self, x: float) -> float:
+        """The largest number of all processes."""
         ...
 
     def add_up(self, x: Any) -> Any:
@@ -90,6 +98,9 @@ class Alone:
     def agree(self, flag: bool) -> bool:
         return flag
 
+    def largest(self, x: float) -> float:
+        return x
+
     def add_up(self, x: Any) -> Any:
         return x
 
@@ -103,6 +114,9 @@ class BuiltIn:
     def join(self, patterns: Sequence[Pattern], wanted: Iterable[int], keep: Iterable[str], guard: Guard,
              conditions: Sequence[Differ], is_grouped: bool, share: Share) -> Joined:
         return join_patterns(take_share(patterns, share), wanted, keep, guard, conditions)
+
+    def close(self) -> None:
+        return None
 
 
 @dataclass(frozen=True)

@@ -62,3 +62,8 @@ class Spark:
                                    "Spark needs Java; check --master and JAVA_HOME") from None
             self._session.sparkContext.setLogLevel("ERROR")
         return self._session
+
+    def close(self) -> None:
+        if self._session is not None:
+            self._session.stop()
+            self._session = None

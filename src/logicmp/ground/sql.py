@@ -188,3 +188,6 @@ class Recorded:
         if text not in self.statements:
             self.statements.append(text)
         return BuiltIn().join(patterns, wanted, keep, guard, conditions, is_grouped, share)
+
+    def close(self) -> None:
+        return None

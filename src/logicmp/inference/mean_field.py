@@ -115,7 +115,9 @@ class MeanField(Method):
         odds |= {name: _log_odds(run.theory.predicate[name], world, x.numpy()) for name, x in logits.items()}
         formulas = [_formula_odds(problem, rule, logits, evidence) for rule in problem.formulas]
         status = Status.TIME if is_cut_short and best.status is not Status.NONE else best.status
-        n_rows = run.executor.rows.n_rows if isinstance(run.executor, SparseExecutor) else None
+        n_rows = None
+        if isinstance(run.executor, SparseExecutor):
+            n_rows = int(shares.total(np.array([run.executor.rows.n_rows]))[0])
         return Solution(with_evidence(world, odds), status, formulas, elbo=best.elbo, n_rows=n_rows, notes=notes,
                         trace=best.trace)
 

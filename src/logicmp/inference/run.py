@@ -146,7 +146,10 @@ def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | N
     problem = Problem(known, tuple(formulas.values()), semantics, int(seed), progress, limits, grounding)
     if problem.formulas:
         check_bindings(problem)
-    solution = solver.solve(problem)
+    try:
+        solution = solver.solve(problem)
+    finally:
+        grounding.engine.close()
     if solution.status is Status.NONE:
         raise CostError(f"method {solver.name!r} stopped before its first step, so the rules had no effect", None,
                         f"raise the time limit of {limits.seconds:g} s (max_seconds), or use a faster method"

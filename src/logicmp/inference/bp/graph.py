@@ -14,11 +14,12 @@ log-potentials of its variable. A factor over two binary variables is always a t
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
 
+from ...ground.engine import Share
 from ...ground.features import log_weights, queried_features
 from ...ground.join import number_rows, ragged_ranges
 from ...ground.network import HARD, Network, Sets
@@ -131,6 +132,18 @@ def build_graph(network: Network, possible: np.ndarray,
     graph = Graph(network.cards, potentials, np.ones(len(network.cards)), network.sets,
                   _products(network, gain, merged.single, heads), tuple(tables))
     return graph, tuple(readings)
+
+
+def take_factors(graph: Graph, share: Share) -> Graph:
+    """The same variables with every factor of one process: those whose number modulo its size is its rank."""
+    products = graph.products
+    own = np.arange(share.rank, len(products.gain), share.size)
+    lengths = np.diff(products.begins)[own]
+    _, literal = ragged_ranges(products.begins[own], lengths)
+    part = Products(np.concatenate([[0], np.cumsum(lengths)]), products.var[literal], products.set[literal],
+                    products.gain[own], products.head_var[own], products.head_set[own], products.size[own])
+    tables = tuple(Tables(*(x[share.rank :: share.size] for x in (t.values, t.var, t.size))) for t in graph.tables)
+    return replace(graph, products=part, tables=tables)
 
 
 def _products(network: Network, gain: np.ndarray, single: np.ndarray, heads: np.ndarray) -> Products:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...ground.engine import Alone, Shares
 from ...ground.join import number_rows
 from .batches import largest_change, make_batch
 from .graph import IMPOSSIBLE, Graph
@@ -72,8 +73,10 @@ class Messages:
     number of equal edges of each ground variable.
     """
 
-    def __init__(self, graph: Graph):
+    def __init__(self, graph: Graph, shares: Shares | None = None):
         self.graph = graph
+        # the processes that have the other factors; all have all variables
+        self.shares = shares or Alone()
         self.starts = np.concatenate([[0], np.cumsum(graph.cards)])
         products = graph.products
         self.owner = products.owner
@@ -127,10 +130,10 @@ class Messages:
         """For each value of each variable its log-potential plus all messages."""
         n = int(self.starts[-1])
         found = np.bincount(self.place, self.sign * self.sent * self.count, n + self.n_lists)
-        belief = self.graph.potentials + found[:n] + np.bincount(self.inside, found[n:][self.inside_owner], n)
+        sent = found[:n] + np.bincount(self.inside, found[n:][self.inside_owner], n)
         for batch in self.batches:
-            batch.add_to(belief)
-        return belief
+            batch.add_to(sent)
+        return np.asarray(self.graph.potentials + self.shares.total(sent))
 
     def _literal_odds(self, belief: np.ndarray) -> np.ndarray:
         """The log-odds of each literal without the factor's own message."""
@@ -149,7 +152,7 @@ class Messages:
             changes.append(largest_change(new, self.sent))
             self.sent = (1 - damping) * new + damping * self.sent
         changes += [batch.update(belief, damping) for batch in self.batches]
-        return max(changes)
+        return self.shares.largest(max(changes))
 
     def _from_products(self, odds: np.ndarray) -> np.ndarray:
         n, begins = len(self.owner), self.graph.products.begins
@@ -170,7 +173,8 @@ class Messages:
     def log_partition(self) -> float:
         """The Bethe approximation of log Z, exact on trees, without the base counts of the weights."""
         belief = self.beliefs()
-        total = float((log_sums(belief, self.starts) * self.graph.size).sum()) if len(belief) else 0.0
+        own = float((log_sums(belief, self.starts) * self.graph.size).sum()) if len(belief) else 0.0
+        total = 0.0
         if len(self.sent):
             odds = self._literal_odds(belief)
             log_p, log_not = log_both(log_sums(log_cost(odds[: len(self.owner)]), self.graph.products.begins))
@@ -183,9 +187,9 @@ class Messages:
             total -= float((np.logaddexp(log_sigmoid(signed) + self.sign * self.sent, log_sigmoid(-signed))
                             * self.size).sum())
         total += sum(batch.log_partition(belief) for batch in self.batches)
-        return total
+        return own + float(self.shares.total(np.array([total]))[0])
 
-    def table_beliefs(self, k: int) -> np.ndarray:
-        """The probability of each cell of the tables of batch k, [tables, cells]."""
-        joint = self.batches[k].joint(self.beliefs())
+    def table_beliefs(self, k: int, belief: np.ndarray) -> np.ndarray:
+        """The probability of each cell of the tables of batch k, [tables, cells], at the beliefs of all values."""
+        joint = self.batches[k].joint(belief)
         return np.asarray(np.exp(joint - np.logaddexp.reduce(joint, axis=1, keepdims=True)))
