@@ -21,12 +21,12 @@ N = 6
 RING = [np.array([0, 1, 2, 3, 4, 5, 0, 4]), np.array([1, 2, 3, 4, 5, 0, 2, 4])]
 
 TEXTS = {
-    # two literals that share a variable; x != z is a condition of the join
+    # the list with the fewest rows comes first; x != z is a condition of the literal that has both
     "C(t, t)\nD(t, t)\n2 C(x,y) ^ C(y,z) ^ x != z => D(x,z)": """\
 SELECT r0, r1, r2
-FROM (SELECT a0 AS x, a1 AS y, place AS r0 FROM p_c) AS t0
-JOIN (SELECT a0 AS y, a1 AS z, place AS r1 FROM p_c) AS t1 USING (y)
-JOIN (SELECT a0 AS x, a1 AS z, place AS r2 FROM p_d WHERE a0 <> a1) AS t2 USING (x, z)""",
+FROM (SELECT a0 AS x, a1 AS z, place AS r2 FROM p_d WHERE a0 <> a1) AS t2
+JOIN (SELECT a0 AS x, a1 AS y, place AS r0 FROM p_c) AS t0 USING (x)
+JOIN (SELECT a0 AS y, a1 AS z, place AS r1 FROM p_c) AS t1 USING (y, z)""",
     # a constant, and a variable that is no letter
     "t = {A, B, E, F, G, H}\nC(t, t)\nS(t)\n2 C(B,who) => S(who)":
         "SELECT v_who, r0\nFROM (SELECT a1 AS v_who, place AS r0 FROM p_c WHERE a0 = 1) AS t0",

@@ -65,8 +65,7 @@ class DuckDB:
     @contextmanager
     def connected(self) -> Iterator[Any]:
         """The connection, with our limits; an error closes it and removes its folder."""
-        import duckdb
-
+        duckdb = _duckdb()
         connection, spill = self._open or self._connect()
         try:
             yield connection
@@ -79,8 +78,6 @@ class DuckDB:
             raise
 
     def _connect(self) -> tuple[Any, Path]:
-        import duckdb
-
         try:
             spill = Path(tempfile.mkdtemp(prefix="logicmp-", dir=self.folder))
         except OSError as cause:
@@ -89,9 +86,11 @@ class DuckDB:
         memory = self.memory or int(MEMORY_SHARE * machine_memory())
         settings: dict[str, Any] = {"temp_directory": str(spill), "threads": _n_threads(),
                                     "preserve_insertion_order": False, "memory_limit": f"{max(memory // 1000, 1)}KB"}
+        connection = _duckdb().connect(":memory:", config=settings)
         if self.max_spill is not None:
-            settings["max_temp_directory_size"] = f"{max(self.max_spill // 1000, 1)}KB"
-        self._open = duckdb.connect(":memory:", config=settings), spill
+            # among the settings of connect it has no effect
+            connection.execute(f"SET max_temp_directory_size = '{max(self.max_spill // 1000, 1)}KB'")
+        self._open = connection, spill
         # where nobody closes it, the end of the program does
         weakref.finalize(self, _remove, *self._open)
         return self._open
@@ -107,16 +106,20 @@ class DuckDB:
             self.spilled = max(self.spilled, _size(self._open[1]))
 
     def _full(self, spill: Path, cause: Exception) -> LogicMPError:
-        used = max(self.spilled, _size(spill))
-        free = shutil.disk_usage(spill).free
         first = str(cause).splitlines()[0]
-        if "memory" in first.lower() and not used and "offload" not in first.lower():
-            return CostError(f"DuckDB needs more than {shown_bytes(self.memory or 0)} for a join: {first}", None,
-                             "raise --max-memory")
+        # of DuckDB's errors, those of temporary files
+        if isinstance(cause, _duckdb().OutOfMemoryException) and "offload" not in first:
+            return CostError(f"a join needs more memory than DuckDB may use: {first}", None, "raise --max-memory")
         most = "" if self.max_spill is None else f", limit {shown_bytes(self.max_spill)}"
-        return LogicMPError(f"DuckDB cannot write more temporary files to {str(spill)!r} ({shown_bytes(used)} written, "
-                            f"{shown_bytes(free)} free on this disk{most}): {first}",
+        return LogicMPError(f"DuckDB cannot write more temporary files to {str(spill)!r} "
+                            f"({shown_bytes(shutil.disk_usage(spill).free)} free on this disk{most}): {first}",
                             "set TMPDIR to a folder on a larger disk, or raise --max-memory")
+
+
+def _duckdb() -> Any:
+    import duckdb
+
+    return duckdb
 
 
 def _n_threads() -> int:

@@ -130,7 +130,8 @@ class Messages:
         """For each value of each variable its log-potential plus all messages."""
         n = int(self.starts[-1])
         found = np.bincount(self.place, self.sign * self.sent * self.count, n + self.n_lists)
-        sent = found[:n] + np.bincount(self.inside, found[n:][self.inside_owner], n)
+        # without literals bincount returns integers
+        sent = (found[:n] + np.bincount(self.inside, found[n:][self.inside_owner], n)).astype(np.float64)
         for batch in self.batches:
             batch.add_to(sent)
         return np.asarray(self.graph.potentials + self.shares.total(sent))

@@ -1,0 +1,100 @@
+"""What the processes of test_processes.py do, by name: `python processes_of_tests.py TASK` with RANK and so on set."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import time
+
+import torch
+
+from logicmp import LogicMP, learn, parse_facts, parse_theory
+from logicmp.errors import LogicMPError
+from logicmp.execute.processes import joined_processes
+from logicmp.execute.shares import ProcessShares
+
+RULES = "0.7 C(a,b) ^ C(b,c) => C(a,c)\n0.3 S(a) ^ C(a,b) ^ C(b,a) => S(b)"
+N = 30
+
+
+def inputs() -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    pairs = torch.unique(torch.randint(0, N * N, (200,), generator=generator))
+    # the first entity has half of all pairs
+    index = torch.stack([torch.where(pairs % 2 == 0, 0, pairs // N), pairs % N]).unique(dim=1)
+    values = torch.randn(index.shape[1], generator=generator, dtype=torch.float64)
+    return {"C": torch.sparse_coo_tensor(index, values, (N, N)).coalesce(),
+            "S": torch.randn(N, generator=generator, dtype=torch.float64)}
+
+
+def train(group: object = None, wrap: bool = False) -> list[float]:
+    """Some steps of training through the layer; the weights, and the last output."""
+    torch.manual_seed(0)
+    scale = torch.nn.Parameter(torch.ones((), dtype=torch.float64))
+
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = scale
+            self.layer = LogicMP(RULES, dtype=torch.float64, group=group, schedule="adaptive", iterations=4)
+
+        def forward(self, given: dict[str, torch.Tensor]) -> torch.Tensor:
+            scaled = {"S": given["S"] * self.scale, "C": torch.sparse_coo_tensor(
+                given["C"].indices(), given["C"].values() * self.scale, (N, N), is_coalesced=True)}
+            out = self.layer(scaled)
+            return torch.cat([out["C"].values(), out["S"]])
+
+    model: torch.nn.Module = Model()
+    if wrap:
+        model = torch.nn.parallel.DistributedDataParallel(model)
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    given = inputs()
+    for _ in range(3):
+        optimizer.zero_grad()
+        out = model(given)
+        out.sigmoid().square().mean().backward()
+        optimizer.step()
+    return [*(float(p) for p in model.parameters()), *out.tolist()]
+
+
+def learned(shares: ProcessShares | None = None) -> list[float]:
+    """The weights of pseudo-likelihood over lists: 1,100 people have more than a million pairs."""
+    rng = random.Random(0)
+    ring = {f"F(P{k}, P{(k + 1) % 1100})" for k in range(1100)}
+    facts = ring | {f"{name}(P{rng.randrange(1100)}, P{rng.randrange(30)})" for _ in range(900) for name in "FK"}
+    theory = parse_theory("F(p, p)\nK(p, p)\nF(x,y) ^ F(y,z) => K(x,z)\nK(x,y) => K(y,x)\nK(x,y)\n")
+    found = learn(theory, [parse_facts("\n".join(sorted(facts)), theory)], reach=1, query=["K"], shares=shares)
+    return [float(w) for w in found.weights]
+
+
+def main(task: str) -> None:
+    torch.set_num_threads(1)
+    with joined_processes() as shares:
+        rank = shares.share.rank
+        if task == "train":
+            for wrap in (False, True):
+                print("result", *train(torch.distributed.group.WORLD, wrap))
+            print("learned", *learned(shares))
+            return
+        bad = shares.share.size - 1
+        for step in range(10**6):
+            if rank == bad and step == 3:
+                if task == "kill":
+                    os.kill(os.getpid(), 9)
+                if task == "stop":
+                    os.kill(os.getpid(), 19)
+                if task == "raise":
+                    raise LogicMPError("the disk is full")
+                if task == "hang":
+                    time.sleep(1000)
+            shares.agree(False)
+            time.sleep(0.05)
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1])
+    except LogicMPError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(1)
