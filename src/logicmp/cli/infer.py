@@ -69,7 +69,8 @@ def infer(
         "every predicate that is not closed.")] = None,
     query_file: Annotated[Path | None, typer.Option("-f", "--query-file", help="Read queries from this file.")] = None,
     results: Annotated[Path | None, typer.Option(
-        "-r", "--results", help="Write the answers to this file instead of stdout.")] = None,
+        "-r", "--results", help="Write the answers to this file instead of stdout; a .parquet file has a column for "
+        "each argument.")] = None,
     method: Annotated[str, typer.Option(
         "-m", "--method", help="auto (exact inference where possible, bp or mean field for the rest), exact, "
         f"mean-field, gibbs, mc-sat, bp, lifted-bp, hl-mrf, map; {METHODS_PAGE}.")] = "auto",
@@ -184,6 +185,12 @@ def infer(
         say(line)
     if trace is not None or plot is not None:
         _write_trace(found, trace, plot, say)
+    if results is not None and results.suffix == ".parquet":
+        from ..show.parquet import write_answers
+
+        write_answers(found, results)
+        say(f"{plural(len(found.log_odds), 'answer')} in {results}")
+        return
     if fmt is OutputFormat.json:
         text = to_json(found, checked)
     else:

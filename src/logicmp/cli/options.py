@@ -66,7 +66,8 @@ GrammarOption = Annotated[
     Grammar, typer.Option("--grammar", help="standard: lower-case variables; prac: ?x variables; auto: detect.")]
 EvidenceOption = Annotated[list[str] | None, typer.Option(
     "-e", "--evidence", metavar="FILE", help="Facts: a .db file, - for stdin, or Friends=friends.csv for the table of "
-    "a predicate (.csv, .parquet); repeatable.")]
+    "a predicate (.csv, .parquet, a folder of Parquet parts with / at its end, FILE.duckdb#TABLE or "
+    "postgresql://HOST/DB#TABLE); repeatable.")]
 WorldOption = Annotated[WorldName, typer.Option(
     help="Which atoms without a fact are false. alchemy: those of predicates that have facts and are not queried; "
     "open: those of predicates declared with *; closed: those of predicates that are not queried.")]

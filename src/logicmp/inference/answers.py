@@ -164,13 +164,16 @@ class Answer:
         for values in zip(*places, strict=True) if places else [()]:
             yield str(put_constants(formula, dict(zip(self.bindings, values, strict=True)), constants))
 
+    def labels(self) -> tuple[str, ...]:
+        """The labels that each atom of a multi-class predicate has an answer for, in order; else none."""
+        formula = self.query.formula
+        if not isinstance(formula, Atom):
+            return ()
+        return tuple(formula.labels or self.theory.predicate[formula.predicate].labels or ())
+
     def _labels(self) -> list[str]:
         """The suffix of each answer for one atom: ` = B-PER` for a multi-class predicate, else empty."""
-        formula = self.query.formula
-        if isinstance(formula, Atom) and self.theory.predicate[formula.predicate].labels is not None:
-            known = formula.labels or self.theory.predicate[formula.predicate].labels or ()
-            return [f" = {quoted(label, PLAIN_LABEL)}" for label in known]
-        return [""]
+        return [f" = {quoted(label, PLAIN_LABEL)}" for label in self.labels()] or [""]
 
 
 def _shown(constant: str) -> str:

@@ -1,0 +1,99 @@
+"""Facts from databases and from folders of Parquet parts, and answers in a Parquet file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pyarrow import parquet
+
+from logicmp import Evidence, LogicMPError, infer, load_facts, parse_theory
+from logicmp.cli.app import app
+from logicmp.facts.stores import read_parts, write_parts
+
+THEORY = parse_theory("Friends(person, person)\nSmokes(person)\n1.1 Friends(x,y) ^ Smokes(x) => Smokes(y)")
+PAIRS = [("Anna", "Bob"), ("Bob", "Carl"), ("Carl", "Anna")]
+
+
+def rows(facts: Evidence) -> list[tuple[str, ...]]:
+    return facts.tables["Friends"].args
+
+
+def write(folder: Path) -> None:
+    write_parts(folder, [{"a": np.array(["Anna", "Bob"]), "b": np.array(["Bob", "Carl"])},
+                         {"a": np.array(["Carl"]), "b": np.array(["Anna"])}])
+
+
+def test_parts(tmp_path: Path) -> None:
+    write(tmp_path / "friends")
+    assert rows(load_facts(f"Friends={tmp_path}/friends/", THEORY)) == PAIRS
+    # without the list, all files count
+    (tmp_path / "friends/parts.json").unlink()
+    assert rows(load_facts(f"Friends={tmp_path}/friends/", THEORY)) == PAIRS
+
+
+def test_a_missing_part_is_named(tmp_path: Path) -> None:
+    write(tmp_path)
+    (tmp_path / "part-00001.parquet").unlink()
+    with pytest.raises(LogicMPError, match=r"the part '.*part-00001\.parquet' is missing"):
+        read_parts(tmp_path)
+
+
+@pytest.mark.parametrize("has_list", [True, False])
+def test_a_damaged_part_is_named(tmp_path: Path, has_list: bool) -> None:
+    write(tmp_path)
+    part = tmp_path / "part-00000.parquet"
+    part.write_bytes(part.read_bytes()[:-20] if not has_list else part.read_bytes().replace(b"Anna", b"Emma"))
+    if not has_list:
+        (tmp_path / "parts.json").unlink()
+    with pytest.raises(LogicMPError, match=r"the part '.*part-00000\.parquet' is damaged"):
+        read_parts(tmp_path)
+
+
+def test_a_damaged_list_is_named(tmp_path: Path) -> None:
+    write(tmp_path)
+    (tmp_path / "parts.json").write_text(json.dumps({"parts": [1]}))
+    with pytest.raises(LogicMPError, match=r"cannot read the list of parts '.*parts\.json'"):
+        read_parts(tmp_path)
+
+
+@pytest.mark.parametrize("what", ["friends", "SELECT one, two FROM friends WHERE one <> two"])
+def test_a_file_of_duckdb(tmp_path: Path, what: str) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    with duckdb.connect(str(tmp_path / "people.duckdb")) as connection:
+        connection.execute("CREATE TABLE friends (one VARCHAR, two VARCHAR)")
+        connection.executemany("INSERT INTO friends VALUES (?, ?)", PAIRS)
+    assert rows(load_facts(f"Friends={tmp_path}/people.duckdb#{what}", THEORY)) == PAIRS
+    with pytest.raises(LogicMPError, match=r"cannot read 'enemies' from '.*people\.duckdb': Catalog Error"):
+        load_facts(f"Friends={tmp_path}/people.duckdb#enemies", THEORY)
+
+
+@pytest.mark.parametrize("place, told", [
+    ("Friends=nowhere.duckdb#friends", "there is no such file"),
+    ("Friends=nowhere/", "there is no such folder"),
+    ("Friends=postgresql://host/db", "names a database, but no table"),
+    ("Fiends=nowhere.duckdb#friends", "predicate 'Fiends' is not declared")])
+def test_errors(place: str, told: str) -> None:
+    if "duckdb" in place:
+        pytest.importorskip("duckdb")
+    with pytest.raises(LogicMPError, match=told):
+        load_facts(place, THEORY)
+
+
+def test_answers_in_a_parquet_file(tmp_path: Path) -> None:
+    write(tmp_path / "friends")
+    (tmp_path / "rules.mln").write_text(str(THEORY))
+    (tmp_path / "smokes.db").write_text("Smokes(Anna)\n")
+    out = tmp_path / "answers.parquet"
+    app(["infer", "-i", str(tmp_path / "rules.mln"), "-e", f"Friends={tmp_path}/friends/", "-e",
+         str(tmp_path / "smokes.db"), "-q", "Smokes, Friends(Anna, x), Smokes(x) ^ Friends(x, y)", "-r", str(out)],
+        standalone_mode=False)
+    got = parquet.read_table(out).to_pylist()
+    facts = load_facts([f"Friends={tmp_path}/friends/", tmp_path / "smokes.db"], THEORY)
+    want = infer(THEORY, facts, "Smokes, Friends(Anna, x), Smokes(x) ^ Friends(x, y)")
+    assert [row["probability"] for row in got] == pytest.approx(list(want.values()))
+    assert {"Smokes(Anna)", "Friends(Anna,Bob)"} <= {
+        f"{row['query'].split('(')[0]}({','.join(x for x in (row['a0'], row['a1']) if x)})" for row in got if row["a0"]}
+    assert [row["y"] for row in got if row["y"]] == ["Anna", "Bob", "Carl"] * 3
