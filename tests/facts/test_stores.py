@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import glob
 import json
+import os
+import shutil
+import subprocess
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -97,3 +102,40 @@ def test_answers_in_a_parquet_file(tmp_path: Path) -> None:
     assert {"Smokes(Anna)", "Friends(Anna,Bob)"} <= {
         f"{row['query'].split('(')[0]}({','.join(x for x in (row['a0'], row['a1']) if x)})" for row in got if row["a0"]}
     assert [row["y"] for row in got if row["y"]] == ["Anna", "Bob", "Carl"] * 3
+
+
+def as_user() -> dict[str, str]:
+    """PostgreSQL does not run as root."""
+    return {"user": "postgres"} if os.geteuid() == 0 else {}
+
+
+@pytest.mark.slow
+def test_postgresql(tmp_path_factory: pytest.TempPathFactory) -> None:
+    dbapi = pytest.importorskip("adbc_driver_postgresql.dbapi")
+    found = [shutil.which("initdb"), *sorted(glob.glob("/usr/lib/postgresql/*/bin/initdb"))]
+    programs = next((Path(path).parent for path in found if path), None)
+    if programs is None:
+        pytest.skip("PostgreSQL is not installed")
+    folder = Path(tempfile.mkdtemp())
+    if as_user():
+        shutil.chown(folder, "postgres")
+
+    def run(*words: str) -> None:
+        subprocess.run([str(programs / words[0]), *words[1:]], check=True, capture_output=True, timeout=60, cwd=folder,
+                       **as_user())  # type: ignore[call-overload]
+
+    run("initdb", "-D", f"{folder}/data", "-A", "trust", "-U", "me")
+    run("pg_ctl", "-D", f"{folder}/data", "-o", f"-p 54327 -k {folder} -c listen_addresses=127.0.0.1", "-w", "-l",
+        f"{folder}/log", "start")
+    try:
+        place = "postgresql://me:secret@127.0.0.1:54327/postgres"
+        with dbapi.connect(place) as connection, connection.cursor() as cursor:
+            values = ", ".join(str(pair) for pair in PAIRS)
+            cursor.execute(f"CREATE TABLE friends AS SELECT * FROM (VALUES {values}) AS t (one, two)")
+            connection.commit()
+        assert rows(load_facts(f"Friends={place}#friends", THEORY)) == PAIRS
+        with pytest.raises(LogicMPError, match=r"cannot read 'enemies' from 'postgresql://127\.0\.0\.1:54327"):
+            load_facts(f"Friends={place}#enemies", THEORY)
+    finally:
+        run("pg_ctl", "-D", f"{folder}/data", "-m", "immediate", "stop")
+        shutil.rmtree(folder)

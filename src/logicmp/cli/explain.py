@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,6 +11,7 @@ import typer
 from ..errors import LogicMPError, closest
 from ..facts.db import load_facts, parse_facts
 from ..facts.world import World
+from ..ground.engine import make_engine
 from ..ground.sql import table_names
 from ..normalize.build import normalize_theory
 from ..normalize.cubes import NormalForm
@@ -17,15 +19,21 @@ from ..parse.load import load_theory
 from ..parse.query import split_names
 from ..plan.build import build_plan
 from ..plan.steps import Plan
-from ..show.supports import WorldReport, report_world, sql_of_rules
+from ..show.answers import plural
+from ..show.progress import print_message
+from ..show.supports import WorldReport, report_world, sql_of_rules, write_rows
 from .options import (
     CandidatesOption,
     ClosedOption,
+    EngineName,
+    EngineOption,
     EvidenceOption,
     Format,
     FormatOption,
     Grammar,
     GrammarOption,
+    MasterOption,
+    MemoryOption,
     OpenOption,
     Outside,
     OutsideOption,
@@ -39,6 +47,7 @@ from .options import (
     WorldName,
     WorldOption,
     make_world,
+    read_bytes,
 )
 
 PlanOption = Annotated[bool, typer.Option("--plan", help="Also show the tensor plan: its steps and their cost.")]
@@ -46,6 +55,10 @@ SizeOption = Annotated[list[str] | None, typer.Option(
     "--size", metavar="TYPE=N", help="With --plan: number of constants of a type; repeatable.")]
 SqlOption = Annotated[bool, typer.Option(
     "--sql", help="With -e: only show the joins of the rules over sparse predicates, as SQL.")]
+RowsOption = Annotated[Path | None, typer.Option(
+    "--rows", metavar="FOLDER", help="With --sql: write the rows of each join to this folder, as Parquet files.")]
+PartsOption = Annotated[int, typer.Option(
+    "--parts", min=1, help="With --rows: number of files for each join, by the remainder of one of its variables.")]
 ObservedOption = Annotated[str, typer.Option(metavar="P,Q", help="With --plan: predicates that are fully observed.")]
 
 
@@ -56,6 +69,11 @@ def explain(
     size: SizeOption = None,
     observed: ObservedOption = "",
     sql: SqlOption = False,
+    rows: RowsOption = None,
+    parts: PartsOption = 1,
+    engine: EngineOption = EngineName.torch,
+    master: MasterOption = "local[*]",
+    max_memory: MemoryOption = None,
     evidence: EvidenceOption = None,
     query: QueriedOption = None,
     world: WorldOption = WorldName.alchemy,
@@ -90,10 +108,17 @@ def explain(
             raise LogicMPError(problem)
         if sql:
             _echo_sql(report.world, semantics.value, fmt)
+            if rows is not None:
+                memory = None if max_memory is None else read_bytes(max_memory) // 2
+                found = write_rows(report.world, semantics.value, rows, parts,
+                                   make_engine(engine.value, memory, master))
+                print_message(f"{plural(sum(found), 'row')} of {plural(len(found), 'join')} in {rows}")
             return
+        if rows is not None:
+            raise LogicMPError("--rows needs --sql", "add --sql")
         _echo_world(report, semantics.value, with_plan, fmt)
         return
-    if sql:
+    if sql or rows is not None:
         raise LogicMPError("--sql needs facts: without them no predicate is sparse", "give facts with -e FILE")
     sizes = _sizes(size or [])
     form = normalize_theory(theory, semantics.value, sizes)

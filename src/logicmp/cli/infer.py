@@ -15,7 +15,7 @@ import typer
 from ..errors import LogicMPError
 from ..facts.columns import Evidence
 from ..facts.db import load_facts, parse_facts
-from ..files import check_places, read_source, write_whole
+from ..files import check_place, check_places, read_source, write_whole
 from ..limits import MAX_GROUNDINGS, Limits, kept, shown_bytes
 from ..parse.load import load_theory
 from ..parse.query import split_names
@@ -25,10 +25,14 @@ from ..show.progress import print_message, shown_progress
 from .options import (
     CandidatesOption,
     ClosedOption,
+    EngineName,
+    EngineOption,
     EvidenceOption,
     Grammar,
     GrammarOption,
     InputOption,
+    MasterOption,
+    MemoryOption,
     OpenOption,
     Outside,
     OutsideOption,
@@ -46,12 +50,6 @@ if TYPE_CHECKING:
     from ..inference.answers import Marginals
 
 METHODS_PAGE = 'see "Methods" in the documentation (docs/methods.md in the repository)'
-
-
-class Engine(StrEnum):
-    torch = "torch"
-    duckdb = "duckdb"
-    spark = "spark"
 
 
 class OutputFormat(StrEnum):
@@ -101,6 +99,9 @@ def infer(
     correction: Annotated[str | None, typer.Option(
         help="Mean field: tap (the default) adds the second-order term to each update where the ground network fits; "
         "none runs plain mean field.")] = None,
+    checkpoint: Annotated[Path | None, typer.Option(
+        metavar="FILE", help="Mean field: write this file every minute; if it exists, resume from it, with any number "
+        "of processes.")] = None,
     restarts: Annotated[int | None, typer.Option(
         help="Mean field, map: number of runs, of which the best is kept; at least 1.")] = None,
     max_cells: Annotated[int | None, typer.Option(
@@ -111,12 +112,9 @@ def infer(
     max_seconds: Annotated[float | None, typer.Option(
         help="Time limit in seconds for the whole command; print the best answers so far, or an error if there are "
         "none.")] = None,
-    max_memory: Annotated[str | None, typer.Option(
-        metavar="SIZE", help="Memory limit, such as 500MB or 2GB; by default most of what the machine has.")] = None,
-    engine: Annotated[Engine, typer.Option(
-        help="Mean field: what joins the facts for rules over sparse predicates. torch: the built-in join; duckdb: "
-        "within half of --max-memory, then on disk; spark: on --master.")] = Engine.torch,
-    master: Annotated[str, typer.Option(metavar="URL", help="Where Spark runs.")] = "local[*]",
+    max_memory: MemoryOption = None,
+    engine: EngineOption = EngineName.torch,
+    master: MasterOption = "local[*]",
     distributed: Annotated[bool, typer.Option(
         "--distributed", help="Mean field, bp: share the rows of the rules with the other processes that torchrun "
         "started; rank 0 prints the answers.")] = False,
@@ -144,6 +142,7 @@ def infer(
     quiet = quiet or not is_first
     given: dict[str, Any] = {"iterations": iterations, "damping": damping, "tolerance": tolerance, "restarts": restarts,
              "schedule": schedule, "correction": correction,
+             "checkpoint": None if checkpoint is None else str(checkpoint),
              "max_cells": max_cells, "max_groundings": max_groundings, "max_seconds": max_seconds,
              "trace": True if trace or plot else None}
     options = {name: value for name, value in given.items() if value is not None} | _settings(more or [])
@@ -152,6 +151,7 @@ def infer(
                     None if max_memory is None else read_bytes(max_memory), start=context.obj)
     check_places({"the results": results, "the trace": trace, "the plot": plot},
                  [*models, *(evidence or []), *(candidates or []), query_file])
+    check_place(checkpoint)
     if plot is not None:
         from ..show.plot import check_plot
 

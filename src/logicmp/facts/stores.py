@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,15 @@ def is_store(place: str) -> bool:
     (True, False)
     """
     return "#" in place or place.startswith(("postgresql://", "postgres://")) or place.endswith("/")
+
+
+def store_name(place: str) -> str:
+    """The name of a store for messages: without user and password.
+
+    >>> store_name("postgresql://me:secret@host/db#friends")
+    'postgresql://host/db#friends'
+    """
+    return re.sub(r"//[^@/]*@", "//", place)
 
 
 def read_store(place: str) -> Any:
@@ -74,8 +83,7 @@ def _read_postgres(where: str, what: str) -> Any:
         need(module, "sql", "reading from PostgreSQL", "write the table as .csv")
     from adbc_driver_postgresql import dbapi
 
-    # the address may contain a password
-    shown = re.sub(r"//[^@/]*@", "//", where)
+    shown = store_name(where)
     try:
         with dbapi.connect(where) as connection, connection.cursor() as cursor:
             cursor.execute(_query(what))
@@ -87,7 +95,7 @@ def _read_postgres(where: str, what: str) -> Any:
 # parts
 
 
-def write_parts(folder: Path, parts: list[Mapping[str, np.ndarray]]) -> None:
+def write_parts(folder: Path, parts: Iterable[Mapping[str, np.ndarray]]) -> None:
     """Write tables as the parts of a folder, and then the list of them, so that a missing part is noticed.
 
     Args:

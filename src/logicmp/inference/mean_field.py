@@ -12,8 +12,10 @@ of plain mean field, and the notes report why.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -22,6 +24,7 @@ from torch import Tensor
 
 from ..errors import LogicMPError
 from ..execute.inputs import read_inputs, world_tensors
+from ..execute.checkpoint import RunCheckpoint, fingerprint
 from ..execute.lists import read_rows
 from ..execute.mean_field import Correct, Iteration, Run, initial_weights, largest_change
 from ..execute.plans import build_executor
@@ -60,6 +63,8 @@ class MeanField(Method):
             the evidence leaves at most 100,000 groundings open; "none" for plain mean field. The bound is that of the
             final marginals, a lower bound of log Z in both cases; plain mean field maximizes it.
         trace: keep bound and violations of every iteration.
+        checkpoint: file that is written every minute while a run converges; if it exists, the run resumes from it, with
+            any number of processes.
         schedule: "paper", "adaptive" or "cold" to run the layer's schedule of that name once, with its own iterations
             and damping; its answers are scores to decide by, not probabilities. None to run until convergence.
     """
@@ -75,6 +80,7 @@ class MeanField(Method):
     correction: str = "tap"
     trace: bool = False
     schedule: str | None = None
+    checkpoint: str | None = None
 
     def solve(self, problem: Problem, network: Network | None = None) -> Solution:
         """The log-odds of every unobserved atom and every queried formula.
@@ -91,6 +97,7 @@ class MeanField(Method):
         run = make_run(world, world.theory, unary, evidence, problem.semantics,
                        initial_weights(world.theory, world.sizes, self.hard_weight, torch.float64), problem.grounding)
         shares = problem.grounding.shares
+        kept = self._checkpoint(problem, run)
         correct, notes = self._correct(problem, network)
         generator = torch.Generator().manual_seed(problem.seed)
         best: _Found | None = None
@@ -101,7 +108,7 @@ class MeanField(Method):
             start = None if k == 0 else {name: RESTART_SPREAD * torch.randn(x.shape, generator=generator, dtype=x.dtype)
                                          for name, x in run.base.items()}
             with torch.no_grad():
-                found = self._converge(problem, run, start, correct)
+                found = self._converge(problem, run, start, correct, kept)
             n_runs += 1
             if best is None or (found.elbo > best.elbo and found.status is not Status.NONE):
                 best = found
@@ -148,8 +155,21 @@ class MeanField(Method):
                 why = error.message
         return None, [f"mean field without the TAP correction: {why}"]
 
+    def _checkpoint(self, problem: Problem, run: Run) -> RunCheckpoint | None:
+        """The file that the run is kept in; None if it is not kept."""
+        if self.checkpoint is None:
+            return None
+        if self.restarts > 1 or self.schedule is not None:
+            raise LogicMPError("a checkpoint is for one run until convergence",
+                               f"leave out {'restarts' if self.restarts > 1 else 'the schedule'}, or the checkpoint")
+        world, options = problem.world, (self.iterations, self.damping, self.tolerance, self.hard_weight,
+                                         self.correction)
+        belongs_to = fingerprint([str(world.theory.rules), problem.semantics, str(options)],
+                                 {**world.values, **{f"soft {name}": x for name, x in world.unary.items()}})
+        return RunCheckpoint(Path(self.checkpoint), belongs_to, problem.grounding.shares)
+
     def _converge(self, problem: Problem, run: Run, start: Mapping[str, Tensor] | None,
-                  correct: Correct | None) -> _Found:
+                  correct: Correct | None, kept: RunCheckpoint | None = None) -> _Found:
         """Run until no marginal changes; a run that oscillates gets more damping, and at last no correction."""
         if self.schedule is not None:
             found = self._iterate(problem, run, start, make_schedule(self.schedule), 0, None)
@@ -159,9 +179,16 @@ class MeanField(Method):
         notes: list[str] = []
         trace: list[TraceLine] = []
         n_retries, is_first = MAX_RETRIES if self.tolerance > 0 else 0, True
-        for _ in range(1 + n_retries):
-            schedule = Schedule(self.iterations, damping, tolerance=self.tolerance)
-            found = self._iterate(problem, run, start, schedule, len(trace), correct)
+        state = None if kept is None else kept.load(run.base)
+        done = 0
+        if state is not None:
+            start, damping, done = state.logits, state.damping, state.done
+            notes = [f"resumed after {state.attempt * self.iterations + done:,} iterations"]
+        for attempt in range(0 if state is None else state.attempt, 1 + n_retries):
+            schedule = Schedule(self.iterations - done, damping, tolerance=self.tolerance)
+            keep = None if kept is None else partial(kept.save, attempt=attempt, damping=damping, before=done)
+            found = self._iterate(problem, run, start, schedule, len(trace), correct, keep)
+            done = 0
             trace += found.trace
             if found.status is Status.NONE and not is_first:
                 # of the run before, which ran out of iterations
@@ -183,7 +210,8 @@ class MeanField(Method):
         return replace(found, notes=notes, trace=trace if self.trace else [])
 
     def _iterate(self, problem: Problem, run: Run, start: Mapping[str, Tensor] | None, schedule: Schedule,
-                 n_before: int, correct: Correct | None) -> _Found:
+                 n_before: int, correct: Correct | None,
+                 keep: Callable[[Mapping[str, Tensor], int], None] | None = None) -> _Found:
         damping, tolerance = schedule.damping, schedule.tolerance
         trace: list[TraceLine] = []
         last: list[Iteration] = []
@@ -201,6 +229,8 @@ class MeanField(Method):
                 trace.append(TraceLine(n_before + iteration.number, float(iteration.elbo()) - surplus,
                                        iteration.violations().tolist(), change))
             problem.progress("mean field", iteration.number, schedule.iterations)
+            if keep is not None:
+                keep(iteration.logits, iteration.number)
             # damping shortens each change by its share
             if iteration.number > 0 and tolerance > 0 and change < tolerance * (1 - damping):
                 status = Status.CONVERGED
