@@ -21,6 +21,7 @@ OTHERS = {
     "train-through": "score models that were trained with the layer, by schedule",
     "narrow": "time exact inference on trees and taggers, and evidence shared by a batch",
     "sparse": "measure facts, mean field and graphs over lists of atoms",
+    "scale": "measure the stages of many rows in one and in several processes",
     "fuzz": "run random inputs: each ends in a right answer or a LogicMPError",
 }
 

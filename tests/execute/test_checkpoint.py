@@ -16,7 +16,7 @@ RULES = "F(p, p)\nS(p)\n0.9 F(x,y) ^ S(x) => S(y)\n-0.2 S(x)\n0.4 F(x,y) ^ F(y,z
 FACTS = "\n".join(f"F(P{k}, P{(7 * k + 3) % 1100})" for k in range(1100)) + "\nS(P0)\n!S(P5)"
 
 
-class Interrupted(Exception):  # noqa: N818
+class Interrupted(Exception):
     pass
 
 
@@ -75,7 +75,7 @@ def test_a_checkpoint_of_another_run(tmp_path: Path) -> None:
     path = tmp_path / "run.safetensors"
     run(path)
     for n in (1, 2):
-        with pytest.raises(LogicMPError, match="belongs to a run with other rules|first process cannot read"):
+        with pytest.raises(LogicMPError, match=r"belongs to a run with other rules|first process cannot read"):
             run(path, n, hard_weight=9.0)
 
 

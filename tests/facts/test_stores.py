@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pytest
 from pyarrow import parquet
@@ -66,7 +67,6 @@ def test_a_damaged_list_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("what", ["friends", "SELECT one, two FROM friends WHERE one <> two"])
 def test_a_file_of_duckdb(tmp_path: Path, what: str) -> None:
-    duckdb = pytest.importorskip("duckdb")
     with duckdb.connect(str(tmp_path / "people.duckdb")) as connection:
         connection.execute("CREATE TABLE friends (one VARCHAR, two VARCHAR)")
         connection.executemany("INSERT INTO friends VALUES (?, ?)", PAIRS)
@@ -81,8 +81,6 @@ def test_a_file_of_duckdb(tmp_path: Path, what: str) -> None:
     ("Friends=postgresql://host/db", "names a database, but no table"),
     ("Fiends=nowhere.duckdb#friends", "predicate 'Fiends' is not declared")])
 def test_errors(place: str, told: str) -> None:
-    if "duckdb" in place:
-        pytest.importorskip("duckdb")
     with pytest.raises(LogicMPError, match=told):
         load_facts(place, THEORY)
 

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from logicmp import CostError, LogicMPError
+from logicmp.ground.duckdb import DuckDB
 from logicmp.ground.engine import BuiltIn, Share
 from logicmp.ground.patterns import Pattern
-
-duckdb = pytest.importorskip("duckdb")
 
 
 def large(n: int = 1_000_000) -> list[Pattern]:
@@ -26,8 +25,6 @@ def join(engine: object, patterns: list[Pattern]) -> object:
 
 
 def test_a_join_beyond_the_memory_limit_is_written_to_disk(tmp_path: Path) -> None:
-    from logicmp.ground.duckdb import DuckDB
-
     patterns = large(700_000)
     engine = DuckDB(16_000_000, tmp_path)
     got, want = join(engine, patterns), join(BuiltIn(), patterns)
@@ -42,8 +39,6 @@ def test_a_join_beyond_the_memory_limit_is_written_to_disk(tmp_path: Path) -> No
 
 
 def test_a_full_disk_is_an_error_with_its_path_and_size(tmp_path: Path) -> None:
-    from logicmp.ground.duckdb import DuckDB
-
     with pytest.raises(LogicMPError, match=rf"cannot write more temporary files to '{tmp_path}.*limit 1 MB") as caught:
         # groups of pairs are written to disk too
         DuckDB(16_000_000, tmp_path, max_spill=1_000_000).join(large(800_000)[:1], [], ["x", "y"], lambda n: None, (),
@@ -53,8 +48,6 @@ def test_a_full_disk_is_an_error_with_its_path_and_size(tmp_path: Path) -> None:
 
 
 def test_too_many_rows_are_noticed_while_they_are_read(tmp_path: Path) -> None:
-    from logicmp.ground.duckdb import DuckDB
-
     def guard(n: int) -> None:
         if n > 1000:
             raise CostError("too many", None)
@@ -65,7 +58,5 @@ def test_too_many_rows_are_noticed_while_they_are_read(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there() -> None:
-    from logicmp.ground.duckdb import DuckDB
-
     with pytest.raises(LogicMPError, match="no folder for temporary files"):
         join(DuckDB(10**8, Path("/nowhere")), large(1000))

@@ -99,7 +99,6 @@ def counted(found: Joined, keep: list[str], wanted: list[int]) -> Counter[tuple[
 
 
 def test_engines_have_the_same_rows_on_random_theories() -> None:
-    pytest.importorskip("duckdb")
     both = Both()
     for seed in range(10):
         case = random_case(seed)

@@ -64,7 +64,6 @@ def test_an_engine_for_a_ground_network() -> None:
 
 
 def test_duckdb_gives_the_same_answers() -> None:
-    pytest.importorskip("duckdb")
     given: dict[str, Any] = {"closed": ["Friends"], "candidates": ALLOWED, "correction": "none"}
     want, got = (infer(RULES, facts(3), QUERY, "mean-field", engine=engine, **given) for engine in ("torch", "duckdb"))
     assert dict(got) == pytest.approx(dict(want), rel=0, abs=1e-9)

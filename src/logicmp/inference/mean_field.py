@@ -23,8 +23,8 @@ import torch
 from torch import Tensor
 
 from ..errors import LogicMPError
-from ..execute.inputs import read_inputs, world_tensors
 from ..execute.checkpoint import RunCheckpoint, fingerprint
+from ..execute.inputs import read_inputs, world_tensors
 from ..execute.lists import read_rows
 from ..execute.mean_field import Correct, Iteration, Run, initial_weights, largest_change
 from ..execute.plans import build_executor
