@@ -12,7 +12,7 @@ test: .venv/dev lint
 	$(BIN)/pytest -q -n 2 -m "not slow"
 
 # Spark is half a gigabyte, and needs Java
-nightly: .venv/dev lint fuzz pythons
+nightly: .venv/dev lint fuzz pythons docs
 	$(PIP) -e ".[spark]"
 	HYPOTHESIS_PROFILE=random $(BIN)/pytest -q -n 2
 
@@ -45,9 +45,11 @@ lint: .venv/dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-docs: .venv/dev
+# the pages' own outputs, then the site in build/site
+docs: .venv/docs
 	$(BIN)/python docs/make_cli.py
 	$(BIN)/python docs/make_outputs.py
+	$(BIN)/python docs/make_site.py
 
 bench: .venv/dev
 	$(BIN)/python -m benchmarks run
@@ -73,6 +75,10 @@ wheel: .venv/dev
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(PIP) -e ".[dev]"
 	touch $@ .venv/core
+
+.venv/docs: .venv/dev
+	$(PIP) -e ".[docs]"
+	touch $@
 
 clean:
 	rm -rf .venv .venv-wheel .venv-python dist build

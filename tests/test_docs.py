@@ -8,6 +8,7 @@ import importlib.util
 import os
 import pkgutil
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+import yaml
 from fixtures_reader import ROOT
 
 import logicmp
@@ -32,7 +34,9 @@ def load_script(name: str) -> ModuleType:
     return script
 
 
-make_cli, make_outputs, make_picture = (load_script(name) for name in ("make_cli", "make_outputs", "make_picture"))
+make_cli, make_outputs, make_picture, make_site = (
+    load_script(name) for name in ("make_cli", "make_outputs", "make_picture", "make_site"))
+NOTEBOOKS = sorted((ROOT / "docs/notebooks").glob("*.py"))
 READMES = [ROOT / "CONTRIBUTING.md", ROOT / "benchmarks/README.md", *sorted((ROOT / "experiments").glob("*/README.md"))]
 
 
@@ -194,6 +198,45 @@ def test_the_pictures_are_what_the_demo_draws(tmp_path: Path) -> None:
         assert now.shape == stored.shape, "run: python docs/make_picture.py"
         # rounding may differ between machines and move a word to another block; the page stays the same
         assert np.mean(np.any(np.abs(now - stored) > 0.05, -1)) < 0.05, "run: python docs/make_picture.py"
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_runs(path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch,
+                         capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    runpy.run_path(str(path))
+    assert capsys.readouterr().out
+    text = path.read_text(encoding="utf-8")
+    assert text.startswith("# %% [markdown]\n# # Notebook: ")
+    for link in re.findall(r"\]\(\.\./([^)#]+)\)", text):
+        assert (ROOT / "docs" / link).exists()
+
+
+def test_the_site_has_every_page_and_every_public_name() -> None:
+    site = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    shelves = [page for entry in site["nav"] for page in (*entry.values(),)]
+    named = {name for shelf in shelves for name in ([shelf] if isinstance(shelf, str) else shelf)}
+    pages = {*make_site.find_sources().values(), "api.md", *(f"notebooks/{path.stem}.md" for path in NOTEBOOKS)}
+    assert named == pages - {"markov-logic.md"}
+    reference = make_site.write_reference()
+    assert {name for name in logicmp.__all__ if f".{name}\n" not in reference} == set()
+
+
+def test_links_of_the_repository_become_links_of_the_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(make_site, "PAGES", tmp_path)
+    sources = make_site.find_sources()
+    text = ROOT / "experiments/text/README.md"
+    page = "[a](../../docs/layer.md#b) [c](adjacent.mln) [d](results) [e](https://example.org) [f](../documents)"
+    assert make_site.move_links(page, text, sources) == (
+        "[a](../layer.md#b) [c](text/adjacent.mln) d [e](https://example.org) [f](documents.md)")
+    assert (tmp_path / "experiments/text/adjacent.mln").exists()
+
+
+def test_a_link_of_the_site_that_leads_nowhere_is_found(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text('<h1 id="x"></h1><a href="b.html#y">1</a><a href="#x">2</a><img src="c.png">')
+    (tmp_path / "b.html").write_text('<a href="a.html#x">3</a><a href="https://example.org">4</a>')
+    assert list(make_site.find_broken_links(tmp_path)) == [
+        "a.html: b.html#y: the page has no such anchor", "a.html: c.png: there is no such file"]
 
 
 @pytest.mark.parametrize("module", [

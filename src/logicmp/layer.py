@@ -71,15 +71,14 @@ class Options:
 
 
 class LogicMP(nn.Module):
-    r"""Mean-field inference over a Markov logic network, as a layer.
+    """Mean-field inference over a Markov logic network, as a layer.
 
-    .. math:: \ell_r \leftarrow \phi_r - \sum_f w_f \, \partial V_f / \partial q_r
+    In each iteration the log-odds of an atom become `unary - sum over rules f of w_f dV_f/dq`: `V_f` is the expected
+    number of violations of rule f, `q` the marginal of the atom. `unary` is the paper's Phi_u, `weights[f]` its w_f,
+    `iterations` its T (Algorithm 1).
 
-    Our `unary` is the paper's \Phi_u, `weights[f]` its w_f, `iterations` its T (Algorithm 1).
-
-    Shapes (n_t = number of entities of type t):
-        unary[pred]:  [batch..., n_t1, ..., n_tk]  log-odds, or [..., labels] for a multi-class predicate
-        returns:      the same keys and shapes, logits again
+    `unary[predicate]` has the shape `[batch..., n_1, ..., n_k]`, `n_i` entities of the type of argument i: log-odds. A
+    multi-class predicate has `[..., labels]` more. The output has the same keys and shapes: logits again.
 
     Args:
         theory: rules as text, or a `Theory`. One line without declarations is enough. Facts of closed predicates

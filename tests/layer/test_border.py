@@ -404,3 +404,22 @@ def test_positive_weights_start_as_they_are_written(weight: float) -> None:
 def test_an_item_that_the_batch_does_not_have_is_rejected() -> None:
     with pytest.raises(LogicMPError, match="item must be below the number of items, 2, got 2"):
         LogicMP(TRANSITIVITY).explain("C(0, 1)", torch.zeros(2, 3, 3), item=2)
+
+
+@pytest.mark.parametrize("method", ["mean-field", "exact"])
+def test_the_logits_of_padding_can_be_anything(method: str) -> None:
+    layer = LogicMP("0.7 C(a, b) => C(b, a)", method=method)
+    logits = torch.randn(2, 4, 4, generator=torch.Generator().manual_seed(0)).double().requires_grad_()
+    mask = torch.tensor([[True] * 4, [True, True, True, False]])
+    exists = mask[:, :, None] & mask[:, None]
+    padded = logits.detach().masked_fill(~exists, float("nan"))
+    padded[1, 3, 3] = -torch.inf
+    padded.requires_grad_()
+    expected, found = (layer(x, mask=mask)[exists] for x in (logits, padded))
+    assert torch.equal(found, expected)
+    expected.pow(2).sum().backward()
+    found.pow(2).sum().backward()
+    assert logits.grad is not None and padded.grad is not None
+    assert torch.equal(padded.grad, logits.grad * exists)
+    with pytest.raises(LogicMPError, match="NaN or infinite"):
+        layer(padded)

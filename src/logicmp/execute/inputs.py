@@ -110,9 +110,6 @@ def read_inputs(theory: Theory, unary: Logits, evidence: Evidence | None, mask: 
     for what, tensors in (("unary", given), ("evidence", given_evidence)):
         for name, tensor in tensors.items():
             _check_predicate(what, name, tensor, theory, like)
-    for name, tensor in given.items():
-        check_finite(tensor, f"unary[{name!r}] has values that are NaN or infinite",
-                     "check the model's output; use mask for padding, evidence for observed atoms")
     batch = _batch_shape(theory, given, {})
     for name, tensor in given_evidence.items():
         if _is_labels(theory.predicate[name], tensor):
@@ -141,7 +138,8 @@ def read_inputs(theory: Theory, unary: Logits, evidence: Evidence | None, mask: 
             found.observed[name] = _without_missing(found, theory.predicate[name], values)
         else:
             found.evidence[name] = values
-    found.unary.update({name: flat(name, tensor) for name, tensor in given.items() if name not in found.observed})
+    logits = {name: _finite_logits(found, theory.predicate[name], flat(name, tensor)) for name, tensor in given.items()}
+    found.unary.update({name: tensor for name, tensor in logits.items() if name not in found.observed})
     for predicate in theory.predicates:
         if predicate.name not in found.unary and predicate.name not in found.observed:
             if predicate.closed_world and predicate.name not in found.evidence:
@@ -166,6 +164,16 @@ def _without_missing(inputs: Inputs, predicate: Predicate, values: Tensor) -> Te
         if not any(bool(values.index_select(k, missing.nonzero()[:, 0]).any()) for k, missing in is_missing):
             return values
     return values * exists
+
+
+def _finite_logits(inputs: Inputs, predicate: Predicate, logits: Tensor) -> Tensor:
+    """The logits, finite: those of padding can be anything, and become 0 if one is not finite."""
+    exists = inputs.exists(predicate)
+    if exists is not None and not is_tracing() and not math.isfinite(logits.detach().sum().item()):
+        logits = logits.masked_fill(exists == 0, 0)
+    check_finite(logits, f"unary[{predicate.name!r}] has values that are NaN or infinite",
+                 "check the model's output; use mask for padding, evidence for observed atoms")
+    return logits
 
 
 def check_finite(tensor: Tensor, message: str, hint: str) -> None:

@@ -76,7 +76,8 @@ def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | N
         semantics: "exact" (a weight counts the true groundings of its formula) or "alchemy" (it is divided over the
             clauses of its formula); mean field also has "paper".
         world: which atoms without a fact are false, "alchemy", "open" or "closed"; see `build_world`.
-        closed, opened: predicates that are closed or open whatever `world` is.
+        closed: predicates that are closed whatever `world` is.
+        opened: predicates that are open whatever `world` is.
         prior: by open predicate, the probability of an atom without a fact if no rule mentions it, instead of 0.5.
         candidates: atoms that can be true, in any form of evidence; every other atom of their predicates is false.
         reach: find candidates of open predicates with many atoms: what the rules conclude from the facts when they are
