@@ -9,6 +9,7 @@ Room: execute -> **layer** -> inference, learning, constrain.  Paper: Algorithm 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -32,7 +33,7 @@ from .execute.mean_field import Run, Watch, calibrates, initial_weights
 from .execute.plans import Plans
 from .execute.report import Report, Trace, Warnings, build_exact_report, build_report, build_trace
 from .execute.schedule import SCHEDULES, Schedule, make_schedule
-from .execute.state import is_tracing
+from .execute.state import MESH, is_tracing
 from .files import load_tensors, save_tensors
 from .ground.engine import Grounding
 from .normalize.build import SEMANTICS
@@ -155,8 +156,13 @@ class LogicMP(nn.Module):
     @property
     def weights(self) -> list[Tensor]:
         """The weight of each rule, as it acts; a tensor for a rule with one weight per constant."""
-        return [nn.functional.softplus(raw) if self.options.positive_weights and not rule.is_hard else raw
-                for raw, rule in zip(self.raw_weights, self.theory.rules, strict=True)]
+        found = [nn.functional.softplus(raw) if self.options.positive_weights and not rule.is_hard else raw
+                 for raw, rule in zip(self.raw_weights, self.theory.rules, strict=True)]
+        if torch.compiler.is_compiling() or MESH.get() is None:
+            return found
+        from .execute.sharded import replicate
+
+        return replicate(found)
 
     def executor(self, sizes: Mapping[str, int], observed: Sequence[str] = ()) -> DenseExecutor:
         """The plan for given sizes and observed predicates, ready to run; planned when first needed."""
@@ -253,9 +259,18 @@ class LogicMP(nn.Module):
             mask: which entities exist, by type, [batch..., n], bool or 0 and 1: True or 1 exists, False or 0 is
                 padding; one tensor if there is only one type.
 
+        A tensor can be a DTensor, sharded along an argument over several devices; then the output is one too.
+
         Returns:
             A tensor for a tensor, a dict for a dict, of the shapes that came in.
         """
+        if not torch.compiler.is_compiling() and "torch.distributed.tensor" in sys.modules:
+            from .execute.sharded import as_placed, find_mesh, sharded
+
+            mesh = find_mesh(unary, evidence)
+            if mesh is not None:
+                with sharded(mesh, self.options.method, self.options.schedule.tolerance, unary):
+                    return as_placed(self.forward(unary, evidence, mask), unary)
         if self.options.method == "mean-field":
             self._warn.of_hard_rules(self.theory, self.options.hard_weight)
             run = self._run(unary, evidence, mask)

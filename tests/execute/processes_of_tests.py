@@ -6,8 +6,12 @@ import os
 import random
 import sys
 import time
+from typing import Any
 
 import torch
+from torch import Tensor
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 
 from logicmp import LogicMP, learn, parse_facts, parse_theory
 from logicmp.errors import LogicMPError
@@ -68,6 +72,33 @@ def learned(shares: ProcessShares | None = None) -> list[float]:
     return [float(w) for w in found.weights]
 
 
+SHARDED = "0.7 C(a,b) ^ C(b,c) => C(a,c)\n0.3 S(a) ^ E(a,b) => S(b)\n-0.2 S(a)\n0.1 C(a,b) ^ a != b => S(a)"
+
+
+def dense(mesh: Any = None, dim: int = 0, schedule: str = "adaptive") -> list[float]:
+    """Output, loss and gradients of dense tensors, whole or sharded along one argument."""
+    torch.manual_seed(0)
+    n = 7
+    layer = LogicMP(SHARDED, dtype=torch.float64, schedule=schedule, iterations=3)
+    unary = {"C": torch.randn(n, n, dtype=torch.float64), "S": torch.randn(n, dtype=torch.float64)}
+    evidence = {"E": torch.rand(n, n) < 0.3}
+    if mesh is not None:
+        unary = {name: distribute_tensor(x, mesh, [Shard(dim if x.dim() > 1 else 0)]) for name, x in unary.items()}
+        evidence = {name: distribute_tensor(x, mesh, [Shard(dim)]) for name, x in evidence.items()}
+    unary = {name: x.requires_grad_() for name, x in unary.items()}
+    out = layer(unary, evidence)
+    loss = sum((x.sigmoid() ** 2).sum() for x in out.values())
+    loss.backward()
+
+    def whole(x: Tensor) -> Tensor:
+        return x.full_tensor() if isinstance(x, DTensor) else x
+
+    if mesh is not None:
+        assert out["C"].placements == (Shard(dim),)
+    found = [*out.values(), loss, *(x.grad for x in unary.values()), *(w.grad for w in layer.raw_weights)]
+    return [float(v) for x in found for v in whole(x).detach().flatten()]
+
+
 def main(task: str) -> None:
     torch.set_num_threads(1)
     with joined_processes() as shares:
@@ -76,6 +107,19 @@ def main(task: str) -> None:
             for wrap in (False, True):
                 print("result", *train(torch.distributed.group.WORLD, wrap))
             print("learned", *learned(shares))
+            mesh = init_device_mesh("cpu", (shares.share.size,))
+            for dim in (0, 1):
+                for schedule in ("paper", "adaptive"):
+                    print(f"dense-{schedule}", *dense(mesh, dim, schedule))
+            try:
+                LogicMP(SHARDED, tolerance=0.1)(distribute_tensor(torch.zeros(4, 4), mesh, [Shard(0)]))
+            except LogicMPError as error:
+                print("error", error.message)
+            nan = torch.full((4, 4), torch.nan if rank == 1 else 0.0)
+            try:
+                LogicMP("1 C(a,b)")(DTensor.from_local(nan, mesh, [Shard(0)]))
+            except LogicMPError as error:
+                print("error", error.message)
             return
         bad = shares.share.size - 1
         for step in range(10**6):
