@@ -20,7 +20,7 @@ from ..normalize.cubes import Const, Differ, Same, Term, Var
 from .join import Guard, Rows, ragged_ranges
 
 # rows of a closed join that are made at once
-PIECE = 2**22
+PIECE = 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -343,8 +343,9 @@ def join_patterns(patterns: Sequence[Pattern], wanted: Iterable[int], keep: Iter
         return done[0]
     n = sum(part.n for part in done)
     empty = np.zeros(0, dtype=np.int32)
-    return Joined(n, {name: np.concatenate([empty, *(part.columns[name] for part in done)]) for name in kept},
-                  {k: np.concatenate([empty, *(part.places[k] for part in done)]) for k in wanted_set})
+    # column by column, each of which releases its pieces
+    return Joined(n, {name: np.concatenate([empty, *(part.columns.pop(name) for part in done)]) for name in kept},
+                  {k: np.concatenate([empty, *(part.places.pop(k) for part in done)]) for k in wanted_set})
 
 
 def project(columns: Sequence[np.ndarray], names: tuple[str, ...], sizes: tuple[int, ...],
