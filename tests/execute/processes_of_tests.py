@@ -32,7 +32,7 @@ def inputs() -> dict[str, torch.Tensor]:
             "S": torch.randn(N, generator=generator, dtype=torch.float64)}
 
 
-def train(group: object = None, wrap: bool = False) -> list[float]:
+def train(group: object = None, wrap: bool = False, schedule: str = "adaptive") -> list[float]:
     """Some steps of training through the layer; the weights, and the last output."""
     torch.manual_seed(0)
     scale = torch.nn.Parameter(torch.ones((), dtype=torch.float64))
@@ -41,7 +41,7 @@ def train(group: object = None, wrap: bool = False) -> list[float]:
         def __init__(self) -> None:
             super().__init__()
             self.scale = scale
-            self.layer = LogicMP(RULES, dtype=torch.float64, group=group, schedule="adaptive", iterations=4)
+            self.layer = LogicMP(RULES, dtype=torch.float64, group=group, schedule=schedule, iterations=4)
 
         def forward(self, given: dict[str, torch.Tensor]) -> torch.Tensor:
             scaled = {"S": given["S"] * self.scale, "C": torch.sparse_coo_tensor(
@@ -59,7 +59,7 @@ def train(group: object = None, wrap: bool = False) -> list[float]:
         out = model(given)
         out.sigmoid().square().mean().backward()
         optimizer.step()
-    return [*(float(p) for p in model.parameters()), *out.tolist()]
+    return [*(float(p.detach()) for p in model.parameters()), *out.tolist()]
 
 
 def learned(shares: ProcessShares | None = None) -> list[float]:
@@ -104,8 +104,9 @@ def main(task: str) -> None:
     with joined_processes() as shares:
         rank = shares.share.rank
         if task == "train":
-            for wrap in (False, True):
-                print("result", *train(torch.distributed.group.WORLD, wrap))
+            # under "paper", the backward pass computes messages again
+            for schedule, wrap in (("paper", False), ("adaptive", True)):
+                print(schedule, *train(torch.distributed.group.WORLD, wrap, schedule))
             print("learned", *learned(shares))
             mesh = init_device_mesh("cpu", (shares.share.size,))
             for dim in (0, 1):

@@ -29,14 +29,15 @@ def start(task: str, n: int) -> list[subprocess.Popen[str]]:
 
 
 def test_training_and_learning_equal_one_process() -> None:
-    want = {"result": processes_of_tests.train(), "learned": processes_of_tests.learned(),
+    want = {**{name: processes_of_tests.train(schedule=name) for name in ("paper", "adaptive")},
+            "learned": processes_of_tests.learned(),
             **{f"dense-{name}": processes_of_tests.dense(schedule=name) for name in ("paper", "adaptive")}}
     for process in start("train", 2):
         out, err = process.communicate(timeout=120)
         assert process.returncode == 0, err
         lines = [line.split() for line in out.splitlines()]
-        # without and with DistributedDataParallel; sharded by the first and by the second argument
-        assert [line[0] for line in lines] == ["result", "result", "learned", *["dense-paper", "dense-adaptive"] * 2,
+        # sharded by the first and by the second argument
+        assert [line[0] for line in lines] == ["paper", "adaptive", "learned", *["dense-paper", "dense-adaptive"] * 2,
                                                "error", "error"]
         assert out.splitlines()[-2:] == ["error a tolerance needs whole tensors, got a DTensor",
                                          "error unary has values that are NaN or infinite"]
