@@ -67,3 +67,8 @@ def test_duckdb_gives_the_same_answers() -> None:
     given: dict[str, Any] = {"closed": ["Friends"], "candidates": ALLOWED, "correction": "none"}
     want, got = (infer(RULES, facts(3), QUERY, "mean-field", engine=engine, **given) for engine in ("torch", "duckdb"))
     assert dict(got) == pytest.approx(dict(want), rel=0, abs=1e-9)
+
+
+def test_processes_with_other_facts() -> None:
+    with pytest.raises(LogicMPError, match="rank 1 has other rules, facts or queries than rank 0"):
+        run_shares(2, lambda shares: infer(RULES, facts(shares.share.rank), "Smokes", "bp", shares=shares))

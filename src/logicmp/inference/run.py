@@ -9,9 +9,12 @@ A method is one class and one entry in `METHODS`.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Collection, Mapping, Sequence
 from importlib import import_module
 from typing import Any
+
+import numpy as np
 
 from ..arguments import AtLeastOne, Count, NotNegative, checked
 from ..errors import CostError, LogicMPError, closest
@@ -20,7 +23,7 @@ from ..facts.db import load_facts, parse_facts
 from ..facts.roles import premises_from_facts, skip_outside
 from ..facts.supports import DENSE_ATOMS
 from ..facts.world import World, build_world, closed_predicates
-from ..ground.engine import Grounding, make_engine
+from ..ground.engine import Grounding, Shares, make_engine
 from ..ground.exclusive import merge_exclusive
 from ..ground.reach import reach as find_candidates
 from ..limits import MAX_GROUNDINGS, Limits, Progress, silent
@@ -142,6 +145,8 @@ def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | N
     if not queries:
         raise _nothing_to_answer(known, is_empty=query is not None)
     formulas = {str(rule.formula): rule for rule in (q.as_rule() for q in queries if not q.is_atom)}
+    if shares is not None:
+        _check_same(shares, known)
     memory = None if limits.memory is None else limits.memory // 2
     grounding = Grounding(make_engine(engine, memory, master), *([] if shares is None else [shares]))
     problem = Problem(known, tuple(formulas.values()), semantics, int(seed), progress, limits, grounding)
@@ -156,6 +161,22 @@ def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | N
                         f"raise the time limit of {limits.seconds:g} s (max_seconds), or use a faster method"
                         if limits.seconds is not None and limits.is_over() else "set iterations to at least 1")
     return Marginals([answer(q, solution, problem) for q in queries], solution, known, solver.name, semantics)
+
+
+def _check_same(shares: Shares, world: World) -> None:
+    """Raise in all processes if one of them has other rules or facts than the first."""
+    texts = [str(world.theory.rules), *("\0".join(t.constants) for t in world.theory.types)]
+    arrays = [*world.values.values(), *world.unary.values(), *(c for s in world.supports.values() for c in s.columns)]
+    code = 0
+    for part in (*(text.encode() for text in texts), *(np.ascontiguousarray(x) for x in arrays if x.size)):
+        code = zlib.crc32(part if isinstance(part, bytes) else memoryview(part).cast("B"), code)
+    codes = np.zeros(shares.share.size, dtype=np.int64)
+    codes[shares.share.rank] = code
+    codes = shares.total(codes)
+    other = np.flatnonzero(codes != codes[0])
+    if len(other):
+        raise LogicMPError(f"rank {other[0]} has other rules, facts or queries than rank 0",
+                           "give all processes the same files and options")
 
 
 def find_world(evidence: Evidence, queried: Collection[str] = (), world: str = "alchemy", closed: Collection[str] = (),
