@@ -43,6 +43,7 @@ def main(arguments: list[str]) -> int:
                         help="numbers of processes (default: 1 and 2)")
     parser.add_argument("--engine", default="torch", help="torch or duckdb (default: torch)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results to FILE")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the stages of one process")
     parser.add_argument("--child", nargs=2, metavar=("CASE", "FOLDER"), help=argparse.SUPPRESS)
     chosen = parser.parse_args(arguments)
     if chosen.child:
@@ -58,6 +59,8 @@ def main(arguments: list[str]) -> int:
                     results.append({"case": case, "n": n, "ranks": ranks,
                                     **merged(run(case, Path(folder), ranks, chosen.engine))})
     show(results)
+    if chosen.plot is not None:
+        draw(results, chosen.plot)
     if chosen.json is not None:
         chosen.json.write_text(json.dumps({"engine": chosen.engine, "results": results}, indent=2))
     return 0
@@ -189,6 +192,21 @@ def show(results: list[dict[str, Any]]) -> None:
     console.print(table)
     for line in growth(results) + predictions(results):
         print(line)
+
+
+def draw(results: list[dict[str, Any]], path: Path) -> None:
+    """The seconds of each stage by the number of rows, in one process, on logarithmic axes."""
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(6, 4), layout="constrained")
+    chosen = sorted((x for x in results if x["case"] == "people" and x["ranks"] == 1), key=lambda x: x["rows"])
+    for name in ("load, s", "world, s", "join, s", "iteration, s"):
+        axes.loglog([x["rows"] for x in chosen], [x[name] for x in chosen], marker="o", label=name[:-3])
+    axes.set(xlabel="rows", ylabel="seconds", title="people with three friends, one process, one thread")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    figure.savefig(path)
+    pyplot.close(figure)
 
 
 def growth(results: list[dict[str, Any]]) -> list[str]:
