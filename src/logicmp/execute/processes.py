@@ -5,7 +5,7 @@ Room: **execute** -> inference, learning, cli.
     torchrun --nproc-per-node 2 -m logicmp infer ... --distributed
 
     with joined_processes() as shares: ...
-    error: rank 1 has not responded for 15 s: it was killed or stopped, or its machine cannot be reached
+    error: rank 1 has not responded for 25 s: it was killed or stopped, or its machine cannot be reached
 
 torch.distributed reports a broken connection without the rank, and a rank that hangs not at all. So every process
 writes a heartbeat into the store: a counter, the collective calls it has begun, and the processor time it has used.
@@ -30,7 +30,7 @@ from ..errors import LogicMPError
 from .shares import BrokenError, ProcessShares
 
 # seconds between heartbeats; without one for STALE seconds a rank is gone; SOON if a connection is broken already
-BEAT, STALE, SOON = 0.5, 15.0, 4.0
+BEAT, STALE, SOON = 0.5, 25.0, 4.0
 # a rank that neither computes nor waits for others for this long hangs; below this share of a processor it is idle
 IDLE, IDLE_SHARE = 30.0, 0.005
 # a collective call waits this long for ranks that still compute
@@ -140,16 +140,17 @@ class _Watch(threading.Thread):
                 then, since = self._work[r]
                 if is_waiting == "1" or float(used) - then > IDLE_SHARE * (now - since) + 0.02:
                     self._work[r] = float(used), now
-            if now - self._heard[r] > stale:
-                return (f"rank {r} has not responded for {now - self._heard[r]:.0f} s: it was killed or stopped, or "
-                        "its machine cannot be reached")
             if now - self._work[r][1] > IDLE:
                 return f"rank {r} hangs: for {IDLE:.0f} s it has neither computed nor waited for others"
+        # a process that computes can miss some heartbeats; one that is gone misses most
+        r = min(self._heard, key=lambda r: self._heard[r], default=self.rank)
+        if r != self.rank and now - self._heard[r] > stale:
+            return (f"rank {r} has not responded for {now - self._heard[r]:.0f} s: it was killed or stopped, or its "
+                    "machine cannot be reached")
         return ""
 
     def find_culprit(self) -> str:
-        """Wait until it is known which rank failed."""
-        self.stop()
+        """Wait until it is known which rank failed; the own heartbeat goes on, so that the others do not name us."""
         until = time.monotonic() + SOON + 2
         while time.monotonic() < until:
             try:
