@@ -270,7 +270,8 @@ class LogicMP(nn.Module):
             mesh = find_mesh(unary, evidence)
             if mesh is not None:
                 with sharded(mesh, self.options.method, self.options.schedule.tolerance, unary):
-                    return as_placed(self.forward(unary, evidence, mask), unary)
+                    placed: Tensor | dict[str, Tensor] = as_placed(self.forward(unary, evidence, mask), unary)
+                return placed
         if self.options.method == "mean-field":
             self._warn.of_hard_rules(self.theory, self.options.hard_weight)
             run = self._run(unary, evidence, mask)

@@ -10,10 +10,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 
-from logicmp import LogicMP, learn, parse_facts, parse_theory
+import logicmp
 from logicmp.errors import LogicMPError
 from logicmp.execute.processes import joined_processes
 from logicmp.execute.shares import ProcessShares
@@ -41,7 +39,7 @@ def train(group: object = None, wrap: bool = False, schedule: str = "adaptive") 
         def __init__(self) -> None:
             super().__init__()
             self.scale = scale
-            self.layer = LogicMP(RULES, dtype=torch.float64, group=group, schedule=schedule, iterations=4)
+            self.layer = logicmp.LogicMP(RULES, dtype=torch.float64, group=group, schedule=schedule, iterations=4)
 
         def forward(self, given: dict[str, torch.Tensor]) -> torch.Tensor:
             scaled = {"S": given["S"] * self.scale, "C": torch.sparse_coo_tensor(
@@ -67,8 +65,9 @@ def learned(shares: ProcessShares | None = None) -> list[float]:
     rng = random.Random(0)
     ring = {f"F(P{k}, P{(k + 1) % 1100})" for k in range(1100)}
     facts = ring | {f"{name}(P{rng.randrange(1100)}, P{rng.randrange(30)})" for _ in range(900) for name in "FK"}
-    theory = parse_theory("F(p, p)\nK(p, p)\nF(x,y) ^ F(y,z) => K(x,z)\nK(x,y) => K(y,x)\nK(x,y)\n")
-    found = learn(theory, [parse_facts("\n".join(sorted(facts)), theory)], reach=1, query=["K"], shares=shares)
+    theory = logicmp.parse_theory("F(p, p)\nK(p, p)\nF(x,y) ^ F(y,z) => K(x,z)\nK(x,y) => K(y,x)\nK(x,y)\n")
+    evidence = logicmp.parse_facts("\n".join(sorted(facts)), theory)
+    found = logicmp.learn(theory, [evidence], reach=1, query=["K"], shares=shares)
     return [float(w) for w in found.weights]
 
 
@@ -77,9 +76,11 @@ SHARDED = "0.7 C(a,b) ^ C(b,c) => C(a,c)\n0.3 S(a) ^ E(a,b) => S(b)\n-0.2 S(a)\n
 
 def dense(mesh: Any = None, dim: int = 0, schedule: str = "adaptive") -> list[float]:
     """Output, loss and gradients of dense tensors, whole or sharded along one argument."""
+    from torch.distributed.tensor import DTensor, Shard, distribute_tensor
+
     torch.manual_seed(0)
     n = 7
-    layer = LogicMP(SHARDED, dtype=torch.float64, schedule=schedule, iterations=3)
+    layer = logicmp.LogicMP(SHARDED, dtype=torch.float64, schedule=schedule, iterations=3)
     unary = {"C": torch.randn(n, n, dtype=torch.float64), "S": torch.randn(n, dtype=torch.float64)}
     evidence = {"E": torch.rand(n, n) < 0.3}
     if mesh is not None:
@@ -108,17 +109,20 @@ def main(task: str) -> None:
             for schedule, wrap in (("paper", False), ("adaptive", True)):
                 print(schedule, *train(torch.distributed.group.WORLD, wrap, schedule))
             print("learned", *learned(shares))
+            from torch.distributed.device_mesh import init_device_mesh
+            from torch.distributed.tensor import DTensor, Shard, distribute_tensor
+
             mesh = init_device_mesh("cpu", (shares.share.size,))
             for dim in (0, 1):
                 for schedule in ("paper", "adaptive"):
                     print(f"dense-{schedule}", *dense(mesh, dim, schedule))
             try:
-                LogicMP(SHARDED, tolerance=0.1)(distribute_tensor(torch.zeros(4, 4), mesh, [Shard(0)]))
+                logicmp.LogicMP(SHARDED, tolerance=0.1)(distribute_tensor(torch.zeros(4, 4), mesh, [Shard(0)]))
             except LogicMPError as error:
                 print("error", error.message)
             nan = torch.full((4, 4), torch.nan if rank == 1 else 0.0)
             try:
-                LogicMP("1 C(a,b)")(DTensor.from_local(nan, mesh, [Shard(0)]))
+                logicmp.LogicMP("1 C(a,b)")(DTensor.from_local(nan, mesh, [Shard(0)]))
             except LogicMPError as error:
                 print("error", error.message)
             return

@@ -105,5 +105,5 @@ def fingerprint(texts: Sequence[str], arrays: Mapping[str, np.ndarray]) -> str:
         found.update(text.encode() + b"\0")
     for name in sorted(arrays):
         found.update(f"{name} {arrays[name].shape} {arrays[name].dtype}\0".encode())
-        found.update(memoryview(np.ascontiguousarray(arrays[name])).cast("B") if arrays[name].size else b"")
+        found.update(np.ascontiguousarray(arrays[name]).reshape(-1).view(np.uint8).data)
     return found.hexdigest()

@@ -25,6 +25,7 @@ from types import FrameType
 from typing import Any
 
 import torch.distributed as dist
+from torch.distributed.rendezvous import rendezvous
 
 from ..errors import LogicMPError
 from .shares import BrokenError, ProcessShares
@@ -52,9 +53,8 @@ def joined_processes() -> Iterator[ProcessShares]:
                            "torchrun --nproc-per-node 2 -m logicmp infer ... --distributed")
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     try:
-        store, _, _ = next(iter(dist.rendezvous("env://", timeout=timedelta(seconds=60))))
-        dist.init_process_group("gloo", store=dist.PrefixStore("logicmp", store), rank=rank, world_size=size,
-                                timeout=PATIENCE)
+        store, _, _ = next(iter(rendezvous("env://", timeout=timedelta(seconds=60))))
+        dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=PATIENCE)
     except (RuntimeError, ValueError) as cause:
         raise LogicMPError(f"rank {rank} cannot join the other processes: {str(cause).splitlines()[0]}",
                            "check MASTER_ADDR and MASTER_PORT, and that all processes are started") from None

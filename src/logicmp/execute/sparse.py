@@ -239,7 +239,8 @@ class SparseExecutor:
         dense = self.dense.counts(q, call, weighted)
         if not totals:
             return dense
-        return dense + self.shares.add_up(torch.stack(torch.broadcast_tensors(*totals), -1)).to(dense.dtype)
+        found = self.shares.add_up(torch.stack(totals, -1))
+        return dense + found.to(dense.dtype)
 
     def weighted_groundings(self, call: Call) -> Tensor:
         """The groundings of each rule times their weights, [batch, rules]: its score if none is violated."""

@@ -168,8 +168,10 @@ def _check_same(shares: Shares, world: World) -> None:
     texts = [str(world.theory.rules), *("\0".join(t.constants) for t in world.theory.types)]
     arrays = [*world.values.values(), *world.unary.values(), *(c for s in world.supports.values() for c in s.columns)]
     code = 0
-    for part in (*(text.encode() for text in texts), *(np.ascontiguousarray(x) for x in arrays if x.size)):
-        code = zlib.crc32(part if isinstance(part, bytes) else memoryview(part).cast("B"), code)
+    for text in texts:
+        code = zlib.crc32(text.encode(), code)
+    for x in arrays:
+        code = zlib.crc32(np.ascontiguousarray(x).reshape(-1).view(np.uint8).data, code)
     codes = np.zeros(shares.share.size, dtype=np.int64)
     codes[shares.share.rank] = code
     codes = shares.total(codes)
