@@ -239,8 +239,8 @@ class SparseExecutor:
         dense = self.dense.counts(q, call, weighted)
         if not totals:
             return dense
-        found = self.shares.add_up(torch.stack(totals, -1))
-        return dense + found.to(dense.dtype)
+        whole: Tensor = self.shares.add_up(torch.stack(totals, -1))
+        return dense + whole.to(dense.dtype)
 
     def weighted_groundings(self, call: Call) -> Tensor:
         """The groundings of each rule times their weights, [batch, rules]: its score if none is violated."""
