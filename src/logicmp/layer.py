@@ -9,7 +9,6 @@ Room: execute -> **layer** -> inference, learning, constrain.  Paper: Algorithm 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -264,11 +263,13 @@ class LogicMP(nn.Module):
         Returns:
             A tensor for a tensor, a dict for a dict, of the shapes that came in.
         """
-        if not torch.compiler.is_compiling() and "torch.distributed.tensor" in sys.modules:
-            from .execute.sharded import as_placed, find_mesh, sharded
-
-            mesh = find_mesh(unary, evidence)
+        if not torch.compiler.is_compiling() and MESH.get() is None:
+            given = [x for x in (unary, evidence) if isinstance(x, Mapping)]
+            tensors = [unary, *(x for group in given for x in group.values())]
+            mesh = next((x.device_mesh for x in tensors if hasattr(x, "device_mesh")), None)
             if mesh is not None:
+                from .execute.sharded import as_placed, sharded
+
                 with sharded(mesh, self.options.method, self.options.schedule.tolerance, unary):
                     placed: Tensor | dict[str, Tensor] = as_placed(self.forward(unary, evidence, mask), unary)
                 return placed

@@ -26,14 +26,6 @@ from ..errors import LogicMPError
 from .state import MESH
 
 
-def find_mesh(*given: Any) -> Any:
-    """The device mesh of the first DTensor; None without one, and inside of `sharded`."""
-    if MESH.get() is not None:
-        return None
-    tensors = [x for group in given for x in (group.values() if isinstance(group, Mapping) else [group])]
-    return next((x.device_mesh for x in tensors if isinstance(x, DTensor)), None)
-
-
 @contextmanager
 def sharded(mesh: Any, method: str, tolerance: float, unary: Any) -> Iterator[None]:
     """Run a layer on DTensors; plain tensors are the same in every rank.

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -147,15 +148,18 @@ def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | N
     formulas = {str(rule.formula): rule for rule in (q.as_rule() for q in queries if not q.is_atom)}
     if shares is not None:
         _check_same(shares, known)
-    memory = None if limits.memory is None else limits.memory // 2
-    grounding = Grounding(make_engine(engine, memory, master), *([] if shares is None else [shares]))
+    grounding = Grounding() if shares is None else Grounding(shares=shares)
+    if engine != "torch":
+        memory = None if limits.memory is None else limits.memory // 2
+        grounding = replace(grounding, engine=make_engine(engine, memory, master))
     problem = Problem(known, tuple(formulas.values()), semantics, int(seed), progress, limits, grounding)
     if problem.formulas:
         check_bindings(problem)
     try:
         solution = solver.solve(problem)
     finally:
-        grounding.engine.close()
+        if engine != "torch":
+            grounding.engine.close()
     if solution.status is Status.NONE:
         raise CostError(f"method {solver.name!r} stopped before its first step, so the rules had no effect", None,
                         f"raise the time limit of {limits.seconds:g} s (max_seconds), or use a faster method"
