@@ -3,16 +3,16 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test nightly fuzz pythons lint docs wheel bench clean
+.PHONY: demo test nightly fuzz pythons wheels lint docs wheel bench web clean
 
 demo: .venv/core
 	$(BIN)/logicmp demo
 
-test: .venv/dev lint
+test: .venv/dev .venv/browser lint
 	$(BIN)/pytest -q -n 2 -m "not slow"
 
 # Spark is half a gigabyte, and needs Java
-nightly: .venv/dev lint fuzz pythons docs
+nightly: .venv/dev .venv/browser lint fuzz pythons wheels docs
 	$(PIP) -e ".[spark]"
 	HYPOTHESIS_PROFILE=random $(BIN)/pytest -q -n 2
 
@@ -41,6 +41,13 @@ pythons:
 	done
 	rm -rf .venv-python
 
+# the built wheel with torch in an empty environment of every Python that is installed; names extras without wheels.
+# Where constraints.txt's torch has no CPU build, this downloads several GB
+wheels: .venv/dev
+	rm -rf dist
+	$(BIN)/python -m build --wheel --outdir dist .
+	$(BIN)/python .ci/wheels.py dist/*.whl $(PYTHONS)
+
 lint: .venv/dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -64,6 +71,9 @@ wheel: .venv/dev
 	.venv-wheel/bin/logicmp check examples/smokers.mln -e examples/smokers.db
 	.venv-wheel/bin/logicmp infer -i examples/smokers.mln -e examples/smokers.db -q Smokes,Cancer
 	.venv-wheel/bin/python -c "import logicmp, logicmp.testing"
+	# the page of the playground is part of the wheel, and starts from it
+	.venv-wheel/bin/pip install --quiet --disable-pip-version-check -c constraints.txt "$$(ls dist/*.whl)[serve]"
+	.venv-wheel/bin/python -c "from logicmp.serve.app import PAGE; assert (PAGE / 'vendor/codemirror.js').is_file()"
 	rm -rf .venv-wheel
 
 .venv/core: pyproject.toml constraints.txt
@@ -75,6 +85,20 @@ wheel: .venv/dev
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(PIP) -e ".[dev]"
 	touch $@ .venv/core
+
+# chromium for tests/serve/test_browser.py
+.venv/browser: .venv/dev
+	@if [ -n "$$CHROMIUM" ] || { command -v chromium || command -v chromium-browser || command -v google-chrome; } \
+	  >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; \
+	else echo "error: the tests of the playground need chromium: install it (apt-get install chromium as root), or set" \
+	  "CHROMIUM to the path of the program" >&2; exit 1; fi
+	touch $@
+
+# the vendored parts of the page, from npm: CodeMirror as one file, and axe-core for the tests
+web:
+	cd web && npm ci --no-audit --no-fund && npm run build
 
 .venv/docs: .venv/dev
 	$(PIP) -e ".[docs]"

@@ -15,13 +15,15 @@ from logicmp import LogicMPError
 # commands with a module of their own
 OTHERS = {
     "compile-time": "compare compile times of circuits with the paper's and with the layer",
-    "sampling": "measure flips and draws per second of the compiled loops",
+    "sampling": "measure flips and draws per second, and seconds to 1,000 effective samples",
     "ablation": "time one mean-field iteration with and without the paper's improvements",
     "quality": "score the schedules on tasks with known truth",
     "train-through": "score models that were trained with the layer, by schedule",
     "narrow": "time exact inference on trees and taggers, and evidence shared by a batch",
     "sparse": "measure facts, mean field and graphs over lists of atoms",
     "scale": "measure the stages of many rows in one and in several processes",
+    "limits": "run every method under time limits, or on every split, and measure seconds and memory",
+    "records": "score groups of records on Cora, compared with other clusterings; time a million pairs",
     "fuzz": "run random inputs: each ends in a right answer or a LogicMPError",
 }
 

@@ -13,8 +13,13 @@ INTRODUCTION = """\
 
 Written by `python docs/make_cli.py` from the program itself; edit the help texts in `src/logicmp/cli/` instead.
 
-Results go to standard output, messages to standard error. The exit status is 0 when all is done, 1 when the input is
-wrong (the error shows where), and 2 when the command is used wrongly. `-` as a file is standard input.
+Results go to standard output, messages to standard error. `-` as a file is standard input. The exit status is
+
+- 0 when all is done,
+- 1 when the input is wrong (the error shows where),
+- 2 when the command is used wrongly,
+- 3 when a limit of time or memory was reached. Either the answers are the best so far, with a warning and
+  `"complete": false` in JSON; or there are none, and an error says how far the command came.
 """
 
 

@@ -8,6 +8,7 @@ mkdocs.yml, a link, an image or an anchor that does not exist is an error.
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import shutil
@@ -66,6 +67,7 @@ def move_links(page: str, source: Path, sources: dict[Path, str]) -> str:
 def write_reference() -> str:
     """api.md: every public name by its docstring."""
     import logicmp
+    from logicmp import recipes
 
     names: dict[str, list[str]] = {heading: [] for heading in ROOMS.values()}
     for name, home in sorted(logicmp._HOME.items()):
@@ -75,6 +77,9 @@ def write_reference() -> str:
         if members:
             parts.append(f"\n## {heading}\n")
             parts += [f"\n::: logicmp.{logicmp._HOME[name]}.{name}\n" for name in members]
+    parts.append("\n## Recipes\n\nImport the module: `from logicmp import recipes`.\n")
+    parts += [f"\n::: {recipes.__name__}.{name}\n" for name, value in vars(recipes).items()
+              if inspect.isfunction(value) and value.__module__ == recipes.__name__ and not name.startswith("_")]
     return "".join(parts)
 
 

@@ -220,6 +220,8 @@ def test_the_site_has_every_page_and_every_public_name() -> None:
     assert named == pages - {"markov-logic.md"}
     reference = make_site.write_reference()
     assert {name for name in logicmp.__all__ if f".{name}\n" not in reference} == set()
+    assert re.findall(r"^::: logicmp\.recipes\.(\w+)$", reference, re.MULTILINE) == [
+        "bio", "bioes", "hierarchy", "equivalence", "order", "exactly_one", "matching", "same_label"]
 
 
 def test_links_of_the_repository_become_links_of_the_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -127,6 +127,42 @@ def test_work_within_its_limits_is_left_alone() -> None:
         raise RuntimeError("another")
 
 
+SLOW = """
+import sys
+from logicmp.limits import Limits, kept
+sys.path.insert(0, sys.argv[1])
+with kept(Limits(0.2), is_process=sys.argv[2] == "process") as progress:
+    progress("importing", 0, 0)
+    import slow
+"""
+
+
+@pytest.mark.parametrize("kind, status, out, err", [
+    ("process", 3, "", "error: the time limit of 0.2 s was reached while importing\nhint: raise --max-seconds"),
+    # a module that is imported in part cannot be used again
+    ("other", 0, "the import ended\n", "")])
+def test_an_import_is_ended_with_the_process_only(tmp_path: Path, kind: str, status: int, out: str, err: str) -> None:
+    (tmp_path / "slow.py").write_text(
+        "import time\nfor _ in range(25):\n    time.sleep(0.1)\nprint('the import ended', flush=True)\n")
+    words = [sys.executable, "-c", SLOW, str(tmp_path), kind]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (status, out), done.stderr
+    assert done.stderr.startswith(err)
+
+
+def test_a_method_that_has_made_a_step_gets_a_moment_more() -> None:
+    begin = time.monotonic()
+    limits = Limits(0.5, start=begin)
+    with kept(limits) as progress:
+        progress("bp", 1, 1000)
+        while time.monotonic() - begin < 1.0:
+            pass
+    with pytest.raises(LimitError, match="while bp, 1 of 1,000 done"), kept(limits) as progress:
+        progress("bp", 1, 1000)
+        while time.monotonic() - begin < 20:
+            pass
+
+
 MEMORY = """
 import sys
 import numpy as np

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import runpy
 from typing import Any
 
 import pytest
@@ -19,9 +20,12 @@ def read(path: str) -> Any:
 
 
 def test_the_workflow_runs_every_supported_python() -> None:
-    first, end = re.findall(r"[>=<]+3\.(\d+)", PROJECT["requires-python"])
+    # no upper limit: a version that is not in the list may work
+    (first,) = re.findall(r"^>=3\.(\d+)$", PROJECT["requires-python"])
+    listed = re.findall(r"Programming Language :: Python :: 3\.(\d+)", (ROOT / "pyproject.toml").read_text())
+    assert listed[0] == first
     job = read(".github/workflows/test.yml")["jobs"]["test"]
-    assert job["strategy"]["matrix"]["python"] == [f"3.{minor}" for minor in range(int(first), int(end))]
+    assert job["strategy"]["matrix"]["python"] == [f"3.{minor}" for minor in listed]
     setup = next(step for step in job["steps"] if step.get("uses", "").startswith("actions/setup-python@"))
     assert setup["with"]["python-version"] == "${{ matrix.python }}"
     assert setup["with"]["cache"] == "pip"
@@ -89,3 +93,11 @@ def test_every_new_name_of_the_changelog_can_be_imported() -> None:
     assert len(names) > 40
     for name in names:
         assert find(name) is not None
+
+
+def test_every_extra_for_users_is_on_the_page_and_looked_up() -> None:
+    wheels = runpy.run_path(str(ROOT / ".ci/wheels.py"))
+    assert {"map", "plot"} < {*wheels["EXTRAS"]}
+    page = (ROOT / "docs/install.md").read_text(encoding="utf-8")
+    assert [name for name in wheels["EXTRAS"] if f"| `logicmp[{name}]` |" not in page] == []
+    assert wheels["try_python"]("python-that-does-not-exist", ROOT) == ("not installed here", False)

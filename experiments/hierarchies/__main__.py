@@ -2,7 +2,7 @@
 
     python -m experiments.hierarchies run --seeds 5 --together 5
     python -m experiments.hierarchies run --set ImCLEF07D --method c-hmcnn one-path
-    python -m experiments.hierarchies run --set eisen_FUN --method exact --held-out --epochs 50
+    python -m experiments.hierarchies run --set eisen_FUN --method exact --held-out --epochs 50 100 --rate 3e-4
     python -m experiments.hierarchies speed
     python -m experiments.hierarchies table
     python -m experiments.hierarchies figure --out hierarchies.png
@@ -40,8 +40,10 @@ def _parser() -> argparse.ArgumentParser:
     add_run_options(run)
     run.add_argument("--together", type=int, default=1, help="number of seeds that are trained at once (default: 1)")
     run.add_argument("--held-out", action="store_true", help="measure on held-out training items, not the test set")
-    for name, kind, text in (("epochs", int, "number of epochs"), ("batch", int, "items per step"),
-                             ("rate", float, "learning rate"), ("dtype", str, "of the products, such as bfloat16")):
+    run.add_argument("--epochs", type=int, nargs="+", metavar="N",
+                     help="numbers of epochs, instead of the table's; models are trained once, and measured after each")
+    for name, kind, text in (("batch", int, "items per step"), ("rate", float, "learning rate"),
+                             ("dtype", str, "of the products, such as bfloat16")):
         run.add_argument(f"--{name}", type=kind, help=f"{text}, instead of the table's setting")
     run.set_defaults(run=_run)
     speed = commands.add_parser("speed", parents=[shared, sets], help="measure a training step of each row")
@@ -55,10 +57,12 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(chosen: argparse.Namespace) -> None:
-    tried = {name: getattr(chosen, name) for name in ("epochs", "batch", "rate", "dtype")}
+    *stops, epochs = sorted(chosen.epochs or [None])
+    tried = {"epochs": epochs, **{name: getattr(chosen, name) for name in ("batch", "rate", "dtype")}}
     with shown_progress() as progress:
         experiment = Experiment(chosen.data, chosen.results, chosen.held_out,
-                                {name: x for name, x in tried.items() if x is not None}, chosen.together, progress)
+                                {name: x for name, x in tried.items() if x is not None}, tuple(stops), chosen.together,
+                                progress)
         experiment.run(chosen.set, chosen.method, range(chosen.seed, chosen.seed + chosen.seeds), chosen.again)
 
 

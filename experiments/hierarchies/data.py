@@ -131,7 +131,7 @@ def _data_lines(lines: Sequence[str]) -> Iterator[str]:
 def load_data(name: str, data: str | Path | None = None, is_held_out: bool = False) -> DataSet:
     """A data set: train and valid against test; or, to choose settings, train against valid.
 
-    Without validation items, every fifth training item is held out.
+    Without validation items, the last fifth of the training items with the same labels is held out.
     """
     names = [part for part in ("train", "valid", "test") if f"{name}/{part}.arff" in FILES.checksums]
     texts = {part: FILES.read(f"{name}/{part}.arff", data).decode().splitlines()
@@ -140,12 +140,23 @@ def load_data(name: str, data: str | Path | None = None, is_held_out: bool = Fal
     parts = {part: read_items(lines, tree) for part, lines in texts.items()}
     if "valid" not in parts and is_held_out:
         features, labels = parts["train"]
-        chosen = np.arange(len(features)) % HELD_OUT == 0
+        chosen = is_last(labels)
         parts = {"train": (features[~chosen], labels[~chosen]), "valid": (features[chosen], labels[chosen])}
     last = "valid" if is_held_out else "test"
     kept = [part for part in parts if part != last]
     features, labels = (np.concatenate([parts[part][k] for part in kept]) for k in (0, 1))
     return scaled(name, tree, (features, labels), parts[last])
+
+
+def is_last(labels: np.ndarray) -> np.ndarray:
+    """Whether an item is in the last fifth of those with its labels, in the order of the file.
+
+    Items that are near each other in the file are alike, so a held-out item should have no neighbours in training.
+    """
+    _, group, counts = np.unique(labels, axis=0, return_inverse=True, return_counts=True)
+    rank = np.empty_like(group)
+    rank[np.argsort(group, kind="stable")] = np.concatenate([np.arange(n) for n in counts])
+    return HELD_OUT * rank >= (HELD_OUT - 1) * counts[group]
 
 
 def scaled(name: str, tree: Tree, train: tuple[np.ndarray, np.ndarray], test: tuple[np.ndarray, np.ndarray]) -> DataSet:

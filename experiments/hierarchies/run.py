@@ -33,6 +33,8 @@ class Experiment:
     is_held_out: bool = False
     # settings that differ from the table's, such as {"epochs": 20}
     tried: dict[str, float] = field(default_factory=dict)
+    # fewer epochs than the last, after which models are measured too
+    stops: tuple[int, ...] = ()
     # how many seeds are trained at once
     together: int = 1
     progress: Progress = silent
@@ -43,9 +45,10 @@ class Experiment:
     def settings(self, name: str) -> Settings:
         return replace((SETTINGS | self.given)[name], **self.tried)
 
-    def plan(self, name: str, method: str, seed: int) -> Result:
-        variant = [*(["held-out"] if self.is_held_out else []), *(f"{key}={x}" for key, x in self.tried.items())]
-        return Result("hmc", name, method, seed, " ".join(variant), settings=asdict(self.settings(name)))
+    def plan(self, name: str, method: str, seed: int, stop: int | None = None) -> Result:
+        tried = self.tried if stop is None else {**self.tried, "epochs": stop}
+        variant = [*(["held-out"] if self.is_held_out else []), *(f"{key}={x}" for key, x in tried.items())]
+        return Result("hmc", name, method, seed, " ".join(variant), settings={**asdict(self.settings(name)), **tried})
 
     def run(self, names: Sequence[str], methods: Sequence[str], seeds: Sequence[int], again: bool = False) -> None:
         """Run what has no stored result: all rows of some seeds, then those of the next."""
@@ -64,21 +67,25 @@ class Experiment:
         seeds = [seed for seed in group
                  if any(self.plan(plan.split, row, seed).key not in stored for row in rows)]
         data, settings = self.load(plan.split, self.data, self.is_held_out), self.settings(plan.split)
-        models = make_models(data, settings, seeds)
-        checkpoint = Checkpoint(unfinished(plan, self.results), SAVED_EVERY)
-        what = f"{plan.split}, {method}, {'seed' if len(seeds) == 1 else 'seeds'} {', '.join(map(str, seeds))}"
-        losses = train(models, HEADS[method](data.tree), data, settings, checkpoint,
-                       {"seeds": seeds, **asdict(settings)}, self.progress, what)
-        seconds = round(checkpoint.seconds / len(seeds), 1)
-        logits = models(data.test.features.expand(len(seeds), -1, -1))
+        models, heads = make_models(data, settings, seeds), {row: HEADS[row](data.tree) for row in rows}
+        # a run that measures on its way is not continued: measurements would be missing
+        checkpoint = Checkpoint(None if self.stops else unfinished(plan, self.results), SAVED_EVERY)
         found = []
-        with torch.no_grad():
-            for row in rows:
-                head = HEADS[row](data.tree)
+
+        def measure_models(losses: list[float]) -> None:
+            stop = len(losses) if self.stops else None
+            logits = models(data.test.features.expand(len(seeds), -1, -1))
+            for row, head in heads.items():
                 for seed, own in zip(seeds, logits, strict=True):
-                    values = measure(head.logits(own), head.worlds(own), data.test.labels, data.tree.parent)
-                    found.append(replace(self.plan(plan.split, row, seed), seconds=seconds,
-                                         values={**values, "loss": losses[-1]}))
+                    with torch.no_grad():
+                        values = measure(head.logits(own), head.worlds(own), data.test.labels, data.tree.parent)
+                    found.append(replace(self.plan(plan.split, row, seed, stop), values={**values, "loss": losses[-1]},
+                                         seconds=round(checkpoint.seconds / len(seeds), 1)))
+
+        what = f"{plan.split}, {method}, {'seed' if len(seeds) == 1 else 'seeds'} {', '.join(map(str, seeds))}"
+        losses = train(models, heads[method], data, settings, checkpoint, {"seeds": seeds, **asdict(settings)},
+                       self.progress, what, dict.fromkeys(self.stops, measure_models))
+        measure_models(losses)
         return found
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from logicmp import LogicMP
 from logicmp.execute.inputs import world_tensors
 from logicmp.facts.world import World
-from logicmp.inference.method import Problem
+from logicmp.inference.method import Problem, Status
 from logicmp.inference.run import method_class
 from logicmp.limits import Limits
 
@@ -58,7 +58,7 @@ class Pace:
     def __call__(self, what: str, done: int, total: int) -> None:
         context = self.context
         context.progress(what, done, total)
-        if what == "grounding" or context.give_up is None:
+        if what == "grounding" or not total or context.give_up is None:
             return
         now = context.seconds
         if self._first is None:
@@ -76,7 +76,7 @@ def classical(name: str) -> Callable[[Split, Context], Tensor]:
         limits = Limits(context.max_seconds, context.get("max_groundings", 25_000_000))
         solution = method_class(name)().solve(Problem(split.world, seed=context.seed, progress=Pace(context),
                                                       limits=limits))
-        context.is_cut_short = context.seconds > context.max_seconds
+        context.is_cut_short = solution.status is Status.TIME
         odds = {predicate: torch.from_numpy(solution.log_odds[predicate]) for predicate in split.queries}
         return split.pick(odds).nan_to_num(nan=0.0, posinf=1e3, neginf=-1e3)
 

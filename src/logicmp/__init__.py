@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from .constrain.decoding import Decoded, decode
     from .constrain.distillation import LogicDist, distill
     from .constrain.losses import SPL, SemanticLoss, SLrelax
+    from .constrain.records import resolve
     from .errors import CostError, LogicMPError, RuleError
+    from .estimator import RuleCorrector
     from .execute.schedule import Schedule
     from .facts.columns import Evidence
     from .facts.db import load_facts, parse_facts
@@ -33,19 +35,22 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 __all__ = [
     "SPL", "CostError", "Decoded", "Evidence", "Learned", "LogicDist", "LogicMP", "LogicMPError", "Marginals", "Plan",
-    "RuleError", "SLrelax", "Schedule", "SemanticLoss", "Theory", "build_plan", "compile_rules", "decode", "distill",
-    "infer", "learn", "load_facts", "load_theory", "normalize_theory", "parse_facts", "parse_theory",
+    "RuleCorrector", "RuleError", "SLrelax", "Schedule", "SemanticLoss", "Theory", "build_plan", "compile_rules",
+    "decode", "distill", "infer", "learn", "load_facts", "load_theory", "normalize_theory", "parse_facts",
+    "parse_theory", "resolve",
 ]
 
 _HOME = {
     "CostError": "errors", "Decoded": "constrain.decoding", "Evidence": "facts.columns", "Learned": "learning.learned",
     "LogicDist": "constrain.distillation", "LogicMP": "layer", "LogicMPError": "errors",
-    "Marginals": "inference.answers", "Plan": "plan.steps", "RuleError": "errors", "SLrelax": "constrain.losses",
+    "Marginals": "inference.answers", "Plan": "plan.steps", "RuleCorrector": "estimator",
+    "RuleError": "errors", "SLrelax": "constrain.losses",
     "SPL": "constrain.losses", "Schedule": "execute.schedule", "SemanticLoss": "constrain.losses",
     "Theory": "parse.theory", "build_plan": "plan.build", "compile_rules": "constrain.compile",
     "decode": "constrain.decoding", "distill": "constrain.distillation", "infer": "inference.run",
     "learn": "learning.train", "load_facts": "facts.db", "load_theory": "parse.load",
     "normalize_theory": "normalize.build", "parse_facts": "facts.db", "parse_theory": "parse.load",
+    "resolve": "constrain.records",
 }
 
 

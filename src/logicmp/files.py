@@ -136,13 +136,47 @@ def _is_same(path: str, other: str) -> bool:
         return os.path.abspath(path) == os.path.abspath(other)
 
 
+def write_files(folder: Path, files: Mapping[str, bytes], what: str) -> None:
+    """Write several files to one folder; a new folder appears whole or not at all, `what` is for the error.
+
+    All files are complete before the first one replaces an old file.
+    """
+    target = Path(os.path.realpath(folder))
+    stage = target.with_name(f".{os.urandom(8).hex()}.part")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        stage.mkdir()
+        try:
+            for name, raw in files.items():
+                _replace(stage / name, raw)
+            if target.is_dir():
+                for name in files:
+                    (stage / name).replace(target / name)
+                stage.rmdir()
+            else:
+                stage.rename(target)
+        except BaseException:
+            for name in files:
+                (stage / name).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                stage.rmdir()
+            raise
+    except (OSError, ValueError) as cause:
+        raise LogicMPError(f"cannot write {what} to {str(folder)!r}: {_reason(cause)}") from None
+
+
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str], what: str) -> None:
     """Write tensors, metadata and their checksum to one safetensors file, whole or not at all."""
+    write_whole(path, tensor_bytes(tensors, metadata), what)
+
+
+def tensor_bytes(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> bytes:
+    """A safetensors file of tensors, metadata and their checksum."""
     # imports torch, which the owner of a tensor has imported before
     from safetensors.torch import save
 
     checksum, _ = _checksum(save(dict(tensors), dict(metadata)))
-    write_whole(path, save(dict(tensors), {**metadata, "checksum": checksum}), what)
+    return bytes(save(dict(tensors), {**metadata, "checksum": checksum}))
 
 
 def load_tensors(path: Path, what: str, hint: str | None = None) -> tuple[dict[str, Tensor], dict[str, str]]:

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from .arguments import AtLeastOne, Count, FinitePositive, Range, Sizes, checked
 from .errors import CostError, LogicMPError
+from .execute import saved
 from .execute.dense import DenseExecutor
 from .execute.entries import ONE_SIZE
 from .execute.exact_run import ExactPlans, ExactRun, read_labels
@@ -29,11 +30,11 @@ from .execute.listed import Listed
 from .execute.lists import make_sparse_run
 from .execute.marginals import as_given
 from .execute.mean_field import Run, Watch, calibrates, initial_weights
+from .execute.networks import Networks
 from .execute.plans import Plans
 from .execute.report import Report, Trace, Warnings, build_exact_report, build_report, build_trace
 from .execute.schedule import SCHEDULES, Schedule, make_schedule
 from .execute.state import MESH, is_tracing
-from .files import load_tensors, save_tensors
 from .ground.engine import Grounding
 from .normalize.build import SEMANTICS
 from .parse.load import parse_theory
@@ -41,8 +42,6 @@ from .parse.theory import Theory
 from .plan.build import MAX_ELEMENTS
 
 METHODS = ("mean-field", "exact", "auto")
-# options that change what a weight means: a state is loaded only where they are equal
-_OF_WEIGHTS = ("semantics", "reduce", "hard_weight", "positive_weights")
 Float = Annotated[torch.dtype, Range("floating point, for example torch.float32", FLOATS.__contains__)]
 
 
@@ -103,6 +102,10 @@ class LogicMP(nn.Module):
             hard rules are always satisfied; raises a CostError with numbers where it is too wide), or "auto" (exact
             where that is cheap, mean field elsewhere; `report` says which). Rules without weights have weight 1 under
             "exact"; under "auto" the schedule "adaptive" decides how strong they are, as it does for mean field.
+        predicates: networks that score the atoms of predicates, trained with the rules; `layer({"person": x})` then
+            takes features by type, [batch..., n, features], and returns the logits of these predicates. A network takes
+            one tensor for each argument, all [..., features], and returns log-odds [...] or [..., 1]. For the
+            predicate's candidates alone, add them to the call: `{"person": x, "Friends": edge_index}`.
         group: a process group of torch.distributed whose processes share the rows of rules over sparse tensors. All of
             them call the layer with the same tensors, and get the same output and the same gradients.
     """
@@ -113,7 +116,8 @@ class LogicMP(nn.Module):
                  learn_weights: bool = True, semantics: str = "exact", reduce: str = "sum",
                  hard_weight: FinitePositive = 10.0, positive_weights: bool = False, sizes: Sizes | None = None,
                  max_elements: AtLeastOne = MAX_ELEMENTS, dtype: Float | None = None,
-                 schedule: str | Schedule = "adaptive", method: str = "mean-field", group: Any = None):
+                 schedule: str | Schedule = "adaptive", method: str = "mean-field",
+                 predicates: Mapping[str, nn.Module] | None = None, group: Any = None):
         super().__init__()
         self.options = Options(make_schedule(schedule, iterations, damping, tolerance), learn_weights, semantics,
                                reduce, hard_weight, positive_weights,
@@ -135,6 +139,7 @@ class LogicMP(nn.Module):
         self._facts = tuple(facts)
         for k, values in enumerate(fact_tensors(self.theory, facts).values() if facts else ()):
             self.register_buffer(f"_facts_{k}", values, persistent=False)
+        self.networks = Networks(self.theory, predicates) if predicates else None
         # plans of exact inference, made when first needed
         self._exact_plans: ExactPlans | None = None
         known = self.theory.with_sizes(self.options.sizes)
@@ -173,7 +178,12 @@ class LogicMP(nn.Module):
             return evidence
         return {**{name: getattr(self, f"_facts_{k}") for k, name in enumerate(self._facts)}, **(evidence or {})}
 
+    def _logits(self, unary: Logits, evidence: Evidence | None) -> Logits:
+        """What a call has given, with the logits of networks in place of features."""
+        return unary if self.networks is None else self.networks.evaluate(unary, evidence)
+
     def _inputs(self, unary: Logits, evidence: Evidence | None, mask: Mask | None) -> Inputs:
+        unary = self._logits(unary, evidence)
         inputs = read_inputs(self.theory, unary, self._with_facts(evidence), mask, self.options.sizes)
         if len(self.raw_weights) and self.raw_weights[0].device != inputs.like.device:
             raise LogicMPError(f"the layer's weights are on {self.raw_weights[0].device}, log-odds on "
@@ -181,7 +191,7 @@ class LogicMP(nn.Module):
         return inputs
 
     def _run(self, unary: Logits, evidence: Evidence | None, mask: Mask | None, may_list: bool = True) -> Run:
-        weights = self.weights
+        weights, unary = self.weights, self._logits(unary, evidence)
         if has_sparse(self.theory, unary, evidence):
             return make_sparse_run(self.theory, unary, self._with_facts(evidence), mask, self.options.sizes, weights,
                                    self.options.semantics, self.options.reduce, self._sparse,
@@ -250,7 +260,7 @@ class LogicMP(nn.Module):
 
         Args:
             unary: log-odds or logits by predicate; one tensor if only one predicate has no evidence. A predicate
-                without unary and evidence starts undecided.
+                without unary and evidence starts undecided. With networks (`predicates`), also features by type.
             evidence: by predicate, a bool tensor (all atoms observed) or a float one with 1, 0, and NaN for unobserved;
                 for a multi-class predicate also integer labels, [batch..., n], with -1 for unobserved; or the true
                 atoms only, as an int64 tensor [arguments, n] of entity numbers (`edge_index`) or as a sparse tensor. A
@@ -261,8 +271,9 @@ class LogicMP(nn.Module):
         A tensor can be a DTensor, sharded along an argument over several devices; then the output is one too.
 
         Returns:
-            A tensor for a tensor, a dict for a dict, of the shapes that came in.
+            A tensor for a tensor, a dict for a dict, of the shapes that came in; and the logits of all networks.
         """
+        unary = self._logits(unary, evidence)
         if not torch.compiler.is_compiling() and MESH.get() is None:
             given = [x for x in (unary, evidence) if isinstance(x, Mapping)]
             tensors = [unary, *(x for group in given for x in group.values())]
@@ -335,8 +346,9 @@ class LogicMP(nn.Module):
 
         Args:
             unary, evidence, mask: as for `forward`.
-            labels: in the form of `unary`: bool, floats with NaN for a missing label, or for a multi-class predicate
-                integers, negative where the label is missing. Labels of masked entities are ignored.
+            labels: in the form of `unary`: bool, floats with NaN for a missing label, or integers, negative where the
+                label is missing: 1 and 0, or the index of the label if multi-class. Those of masked entities are
+                ignored.
         """
         inputs = self._inputs(unary, evidence, mask)
         given = {next(iter(inputs.unary)): labels} if isinstance(labels, Tensor) else labels
@@ -456,6 +468,7 @@ class LogicMP(nn.Module):
             item: which item of the batch.
         """
         with torch.no_grad():
+            unary = self._logits(unary, evidence)
             if has_sparse(self.theory, unary, evidence):
                 raise LogicMPError("explain needs dense tensors",
                                    "call .to_dense() on a part of the data that has the atom")
@@ -481,55 +494,52 @@ class LogicMP(nn.Module):
     # saving
 
     def get_extra_state(self) -> Tensor:
-        """The rules and the options that weights depend on, as bytes in a tensor: nothing that has to be unpickled."""
-        state = {"theory": str(self.source), **{name: getattr(self.options, name) for name in _OF_WEIGHTS}}
-        return torch.tensor(list(json.dumps(state, default=_to_plain).encode()), dtype=torch.uint8)
+        return saved.write_state(self.source, self.options)
 
     def set_extra_state(self, state: Tensor) -> None:
-        try:
-            text = bytes(state.tolist()).decode()
-            # states of version 0.2 and earlier have the rules alone
-            found = json.loads(text) if text.startswith("{") else {"theory": text}
-            theory = parse_theory(found.pop("theory"))
-        except (AttributeError, KeyError, TypeError, ValueError) as cause:
-            raise LogicMPError(f"the saved state is not that of a layer: {cause}") from None
-        if theory != parse_theory(str(self.source)):
-            raise LogicMPError(f"the saved state belongs to other rules:\n{theory}",
-                               "make the layer from these rules, or use LogicMP.load")
-        for name, value in found.items():
-            own = getattr(self.options, name, None)
-            if value != own:
-                raise LogicMPError(f"the saved state belongs to a layer with {name}={value!r}, this layer has "
-                                   f"{name}={own!r}", f"make the layer with {name}={value!r}")
+        saved.check_state(state, self.source, self.options)
+
+    def _saved(self) -> saved.Saved:
+        weights = {k: v for k, v in self.state_dict().items() if not k.endswith("_extra_state")}
+        rules = saved.put_weights(self.source, self.theory, self.weights)
+        options = json.dumps(asdict(self.options), default=saved.to_plain)
+        return saved.Saved(self.source, rules, options, weights, tuple(self.networks or ()))
 
     @checked
     def save(self, path: str | Path) -> None:
         """Write rules, options and weights to one safetensors file at `path`, whole or not at all."""
-        options = json.dumps(asdict(self.options), default=_to_plain)
-        save_tensors(Path(path), {k: v for k, v in self.state_dict().items() if not k.endswith("_extra_state")},
-                     {"theory": str(self.source), "options": options}, "a layer")
+        self._saved().write(Path(path))
 
     @staticmethod
     @checked
-    def load(path: str | Path) -> LogicMP:
-        """Read a layer from the file at `path` that `save` wrote."""
-        weights, metadata = load_tensors(Path(path), "a layer")
-        if "theory" not in metadata:
-            raise LogicMPError(f"{str(path)!r} is not a saved layer: it contains no theory")
-        try:
-            options = json.loads(metadata["options"])
-            # files of version 0.1 have iterations, damping and tolerance of the paper's loop instead of a schedule
-            schedule = Schedule(**options.pop("schedule")) if "schedule" in options else "paper"
-            layer = LogicMP(metadata["theory"], schedule=schedule, **options)
-        except (KeyError, TypeError, ValueError) as cause:
-            raise LogicMPError(f"{str(path)!r} is not a saved layer: {cause}") from None
-        expected = {name: list(weight.shape) for name, weight in layer.named_parameters()}
-        found = {name: list(weight.shape) for name, weight in weights.items()}
-        if found != expected:
-            raise LogicMPError(f"the weights in {str(path)!r} are not those of its rules: it has {found}, "
-                               f"expected {expected}")
-        # assign: the weights keep the dtype they were saved with
-        layer.load_state_dict(weights, strict=False, assign=True)
+    def load(path: str | Path, predicates: Mapping[str, nn.Module] | None = None) -> LogicMP:
+        """Read a layer from the file at `path` that `save` wrote; `predicates` are its networks, if it has any."""
+        return saved.read_saved(Path(path)).build(LogicMP, predicates, path)
+
+    @checked
+    def save_pretrained(self, folder: str | Path, figures: Mapping[str, float | str] | None = None) -> None:
+        """Write the layer to a folder, as people share models: weights, rules and a card.
+
+        `model.safetensors` is what `save` writes, `rules.mln` has the rules with their present weights, `README.md`
+        shows rules, options and figures. A new folder appears whole or not at all.
+
+        Args:
+            folder: the folder; it is created, or has files of an earlier layer only.
+            figures: results for the card, for example {"F1 on the test set": 0.91}.
+        """
+        self._saved().write_folder(Path(folder), figures or {})
+
+    @staticmethod
+    @checked
+    def from_pretrained(folder: str | Path, predicates: Mapping[str, nn.Module] | None = None) -> LogicMP:
+        """Read a layer from a folder that `save_pretrained` wrote.
+
+        Args:
+            folder: the folder.
+            predicates: networks of the same form as those of the saved layer, if it has any; their weights are loaded.
+        """
+        layer = LogicMP.load(saved.find_saved(Path(folder)), predicates)
+        saved.check_rules(Path(folder), layer._saved().rules)
         return layer
 
     def __getstate__(self) -> dict[str, Any]:
@@ -542,8 +552,3 @@ class LogicMP(nn.Module):
 
 def _output(inputs: Inputs, theory: Theory, logits: Mapping[str, Tensor], name: str, shape: torch.Size) -> Tensor:
     return as_given(inputs, theory.predicate[name], logits, shape)
-
-
-def _to_plain(number: Any) -> Any:
-    """A number of numpy as a number of Python, which JSON can write."""
-    return number.item()

@@ -28,8 +28,14 @@ from .errors import LimitError, LogicMPError
 MAX_GROUNDINGS = 10_000_000
 # of the memory of the machine, unless a limit is given
 SHARE = 0.8
-# a command is ended when it is this much over its time: methods stop by themselves, and need a moment for that
+# a command without an answer is ended this many seconds after its time; one with an answer later, by a factor and
+# seconds: methods stop by themselves, and need a moment for that
+SOON = 0.4
 LATE, GRACE = 1.15, 0.6
+# tasks before the first step of a method
+PREPARATIONS = ("reading", "importing", "grounding")
+# the exit status of a command that a limit of time or memory stopped
+LIMIT_REACHED = 3
 # called with the name of a task, how much of it is done, and how much there is to do
 Progress = Callable[[str, int, int], None]
 
@@ -66,9 +72,13 @@ class Limits:
         self.now = now
         self.start = now() if start is None else start
 
-    def is_over(self) -> bool:
-        """Whether the time limit is reached."""
-        return self.seconds is not None and self.now() - self.start >= self.seconds
+    def is_over(self, more: float = 0.0) -> bool:
+        """Whether the time limit is reached.
+
+        Args:
+            more: seconds that the next step will take; it is not begun if it would end too late.
+        """
+        return self.seconds is not None and self.now() - self.start + more >= self.seconds
 
     def left(self) -> float | None:
         """The seconds that are left, None without a limit."""
@@ -129,28 +139,43 @@ def shown_bytes(n: float) -> str:
 
 
 @contextmanager
-def kept(limits: Limits, progress: Progress = silent) -> Iterator[Progress]:
+def kept(limits: Limits, progress: Progress = silent, is_process: bool = False) -> Iterator[Progress]:
     """End the work inside when it is late or needs too much memory, and say how far it came.
 
     Methods look at the clock themselves and stop with the best answer so far. What does not (a long join, a solver, the
-    import of a package) is interrupted by an alarm, a little later. A memory limit is one of the process.
+    import of a package) is interrupted by an alarm: soon if no method has made a step, else a little later. A memory
+    limit is one of the process.
 
     Args:
         limits: what to keep.
         progress: called as usual; the callback to hand on is yielded.
+        is_process: whether the process may be ended if the work does not react to the alarm, as in an import.
     """
-    last: list[str] = []
+    last = [""]
+    has_step = [False]
 
     def note(what: str, done: int, total: int) -> None:
-        last[:] = [f" while {what}, {done:,} of {total:,} done" if total else f" while {what}"]
+        last[0] = f" while {what}, {done:,} of {total:,} done" if total else f" while {what}"
+        has_step[0] = done > 0 and what not in PREPARATIONS
         progress(what, done, total)
 
     def ring(number: int, frame: FrameType | None) -> None:
-        if _is_importing(frame):
-            # a module that is imported in part cannot be used again
-            signal.setitimer(signal.ITIMER_REAL, 0.05)
+        assert limits.seconds is not None
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        late = limits.now() - limits.start - LATE * limits.seconds - GRACE
+        if has_step[0] and late < 0:
             return
-        raise LimitError(f"the time limit of {limits.seconds:g} s was reached{''.join(last)}", MORE_TIME)
+        error = LimitError(f"the time limit of {limits.seconds:g} s was reached{last[0]}", MORE_TIME)
+        # a module that is imported in part cannot be used again, so an import goes on while there is time for it
+        if late < 0.2 and _is_importing(frame):
+            return
+        if is_process and late >= 0.2:
+            os.write(2, f"error: {error}\n".encode())
+            os._exit(LIMIT_REACHED)
+        if not _is_importing(frame):
+            # time to clean up
+            signal.setitimer(signal.ITIMER_REAL, 0.5)
+            raise error
 
     has_alarm = (limits.seconds is not None and hasattr(signal, "SIGALRM")
                  and threading.current_thread() is threading.main_thread())
@@ -158,14 +183,14 @@ def kept(limits: Limits, progress: Progress = silent) -> Iterator[Progress]:
     if has_alarm:
         assert limits.seconds is not None
         before = signal.signal(signal.SIGALRM, ring)
-        signal.setitimer(signal.ITIMER_REAL, max(LATE * limits.seconds + GRACE - (limits.now() - limits.start), 1e-3))
+        signal.setitimer(signal.ITIMER_REAL, max(limits.seconds + SOON - (limits.now() - limits.start), 1e-3))
     try:
         yield note
     except (MemoryError, RuntimeError) as cause:
         if isinstance(cause, RuntimeError) and "can't allocate memory" not in str(cause):
             raise
         most = f"the limit is {shown_bytes(limits.memory)}" if limits.memory else "the machine has no more"
-        raise LimitError(f"the memory is used up{''.join(last)}: {most}", MORE_MEMORY) from None
+        raise LimitError(f"the memory is used up{last[0]}: {most}", MORE_MEMORY) from None
     finally:
         if has_alarm:
             signal.setitimer(signal.ITIMER_REAL, 0)

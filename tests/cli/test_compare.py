@@ -20,14 +20,17 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 
 
 def test_methods_beside_each_other(shell: Shell) -> None:
-    status, out, err = shell("compare", *FILES, "-m", "bp,hl-mrf", "--plot", "two.png", "--max-seconds", "60")
-    assert (status, err) == (0, "plot in two.png\n")
+    status, out, err = shell("compare", *FILES, "-m", "bp,hl-mrf", "--plot", "two.png", "--report", "two.html",
+                             "--max-seconds", "60")
+    assert (status, err) == (0, "report in two.html\nplot in two.png\n")
     head, bp, hlmrf, last = out.splitlines()
     assert head.split() == ["method", "seconds", "memory", "status", "log", "Z", "largest", "mean"]
     assert bp.split()[0] == "bp" and bp.split()[4:] == ["converged", "-", "-", "-"]
     assert hlmrf.split()[0] == "hl-mrf" and 0 < float(hlmrf.split()[-2]) < 1
     assert last == "largest and mean difference to bp over 3 answers"
     assert (shell.folder / "two.png").stat().st_size > 10_000
+    page = (shell.folder / "two.html").read_text(encoding="utf-8")
+    assert "hl-mrf" in page and page.count("<circle") == 3
 
 
 def test_json_has_the_answers_and_a_method_that_fails_is_a_row(shell: Shell) -> None:

@@ -27,6 +27,15 @@ def test_explain_in_another_semantics_from_standard_input(shell: Shell) -> None:
 """, "")
 
 
+def test_a_plan_is_drawn(shell: Shell) -> None:
+    plain = shell("explain", "smoking.mln")
+    assert shell("explain", "smoking.mln", "--graph", "plan.html") == plain
+    page = (shell.folder / "plan.html").read_text(encoding="utf-8")
+    assert "message to Cancer(a)" in page and "einsum" in page and "groundings" in page
+    rule = "2 P(x) => Q(x)"
+    assert "the plan needs the number" in shell("explain", "-", "--graph", "plan.html", stdin=rule).err
+
+
 def test_explain_as_json(shell: Shell) -> None:
     status, out, err = shell("explain", "smoking.mln", "--format", "json", "--semantics", "alchemy")
     assert (status, err) == (0, "")
@@ -56,7 +65,7 @@ hint: split it into smaller rules, or raise max_cubes
     (["--plan", "--observed", "Smoke"], "--observed: there is no predicate 'Smoke'\nhint: did you mean 'Smokes'?"),
     (["--size", "persn=10"],
      "sizes names the type 'persn', which the theory does not have\nhint: did you mean 'person'?"),
-    (["--plan"], "--plan needs the number of constants of type 'person'\nhint: for example --size person=100"),
+    (["--plan"], "the plan needs the number of constants of type 'person'\nhint: for example --size person=100"),
 ])
 def test_wrong_options_are_errors(shell: Shell, words: list[str], message: str) -> None:
     shell.write("open.mln", "Smokes(person)\n1 Smokes(x)")

@@ -144,11 +144,24 @@ def test_a_time_limit_is_of_the_whole_command(shell: Shell, words: list[str]) ->
 @pytest.mark.parametrize("form", ["text", "json", "csv"])
 def test_answers_that_no_inference_supports_are_rejected(shell: Shell, method: str, form: str) -> None:
     got = shell(*QUERY, "-m", method, "--format", form, "--max-seconds", "0", "--quiet")
-    assert (got.status, got.out) == (1, "")
+    assert (got.status, got.out) == (3, "")
     if method == "mean-field":
         assert got.err.startswith("error: method 'mean-field' stopped before its first step")
     else:
         assert got.err.startswith("error: the time limit of 0 s was reached while grounding\nhint: raise --max-seconds")
+
+
+def test_answers_at_the_time_limit_are_marked(shell: Shell) -> None:
+    words = ("-m", "mean-field", "--tolerance", "0", "--iterations", "100000000", "--max-seconds", "2", "--quiet")
+    warning = "warning: the time limit of 2 s was reached; these are the best answers so far\n"
+    status, out, err = shell(*QUERY, *words, "--format", "json")
+    assert (status, err) == (3, warning)
+    found = json.loads(out)
+    assert (found["complete"], found["status"]) == (False, "time")
+    assert any("was stopped after 2.0 s" in note for note in found["notes"])
+    # complete answers have no warning
+    status, out, err = shell(*QUERY, "-m", "hl-mrf", "--quiet", "--format", "json", "--max-seconds", "60")
+    assert (status, err, json.loads(out)["complete"]) == (0, "", True)
 
 
 def test_atoms_without_a_fact_have_the_prior(shell: Shell) -> None:
@@ -304,3 +317,49 @@ def test_an_empty_query_is_rejected(shell: Shell) -> None:
 error: no query is given
 hint: leave it out to query all, or name predicates: Smokes, Cancer, Friends
 """)
+
+
+@pytest.mark.parametrize("flag", ["-r", "-o", "--output"])
+def test_the_ending_of_the_file_sets_the_format(shell: Shell, flag: str) -> None:
+    from pyarrow import parquet
+
+    want = [line.split() for line in shell(*QUERY, "--quiet").out.splitlines()]
+    for name in ("out.csv", "out.json", "out.parquet", "out.txt"):
+        assert shell(*QUERY, flag, name).status == 0
+    rows = list(csv.DictReader(io.StringIO((shell.folder / "out.csv").read_text())))
+    assert [[row["atom"], row["probability"]] for row in rows] == want
+    assert [row["atom"] for row in json.loads((shell.folder / "out.json").read_text())["marginals"]] == [
+        atom for atom, _ in want]
+    table = parquet.read_table(shell.folder / "out.parquet").to_pydict()
+    assert table["atom"] == [atom for atom, _ in want]
+    np.testing.assert_allclose(table["probability"], [float(p) for _, p in want], atol=1e-6)
+    assert (shell.folder / "out.txt").read_text().split() == [word for row in want for word in row]
+
+
+def test_a_format_goes_before_the_ending_and_parquet_needs_a_file(shell: Shell) -> None:
+    assert shell(*QUERY, "-o", "out.csv", "--format", "text").status == 0
+    assert (shell.folder / "out.csv").read_text().startswith("Smokes(Anna) 1\n")
+    ended = shell(*QUERY, "--format", "parquet")
+    assert (ended.status, ended.err) == (1, "error: --format parquet needs a file\nhint: add -o answers.parquet\n")
+    ended = shell(*QUERY, "-o", "Smokes")
+    assert ended.err == ("error: -o names the file for the answers, got the predicate 'Smokes'\nhint: to open the "
+                         "predicate, write -ow Smokes\n")
+
+
+def test_unscored_is_a_word_or_a_probability(shell: Shell) -> None:
+    shell.write("same.mln", "Same(r, r)\n1 Same(x, y) => Same(x, y)\n")
+    shell.write("pairs.csv", "a,b,score\nA,B,0.9\n")
+    words = ("infer", "-i", "same.mln", "-e", "Same=pairs.csv", "-q", "Same", "--quiet", "--unscored")
+    assert shell(*words, "false").out == "Same(A,B) 0.9\n"
+    assert shell(*words, "0.2").out == "Same(A,A) 0.2\nSame(A,B) 0.9\nSame(B,A) 0.2\nSame(B,B) 0.2\n"
+    assert "unscored must be 'false', 'skip' or a probability, got 'no'" in shell(*words, "no").err
+
+
+def test_a_report_is_one_page(shell: Shell) -> None:
+    status, _, err = shell(*QUERY, "--report", "a.html")
+    assert status == 0 and "report in a.html" in err
+    page = (shell.folder / "a.html").read_text(encoding="utf-8")
+    assert "<td>Smokes(Anna)</td><td>1</td>" in page
+    assert "of it through Friends(Anna, Bob) ^ Smokes(Anna) =&gt; Smokes(Bob)" in page
+    assert shell(*QUERY, "--report", "model.mln")[0] == 1
+    assert (shell.folder / "model.mln").read_text(encoding="utf-8") == MODEL

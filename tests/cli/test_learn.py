@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from shell import Ended, Shell
@@ -39,8 +40,11 @@ Gaussian prior: mean 0, standard deviation 100
     assert "\n// Smokes(x) => Cancer(x)\n0.693" in written
     assert shell("check", "learned.mln").status == 0
     # again with the same data: the same file
-    shell(*words)
+    shell(*words, "--report", "learned.html")
     assert (shell.folder / "learned.mln").read_text() == written
+    page = (shell.folder / "learned.html").read_text(encoding="utf-8")
+    assert "Smokes(x) =&gt; Cancer(x)</td><td>none</td><td class=\"number\">0.693" in page
+    assert page.count("<polyline") == 2
 
 
 def test_learn_as_json_from_a_list_of_databases(shell: Shell) -> None:
@@ -107,3 +111,18 @@ def test_a_result_never_overwrites_an_input(shell: Shell, words: tuple[str, ...]
 def test_facts_given_as_rules_are_rejected(shell: Shell) -> None:
     assert with_databases(shell)("learn", "-i", "a.db", "-t", "b.db", "-o", "new.mln") == Ended(
         1, "", "error: -i is for rules, got the database 'a.db'\nhint: give facts with -t a.db\n")
+
+
+def test_weights_are_written_as_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                        capsys: pytest.CaptureFixture[str]) -> None:
+    from pyarrow import parquet
+
+    shell = Shell(tmp_path, monkeypatch, capsys)
+    shell.write("a.mln", "Smokes(p)\n(Smokes(x))\n")
+    shell.write("a.db", "Smokes(Anna)\nSmokes(Bob)\n")
+    for name in ("w.csv", "w.parquet"):
+        assert shell("learn", "-i", "a.mln", "-t", "a.db", "-o", name).status == 0
+    header, row = (tmp_path / "w.csv").read_text().splitlines()
+    assert (header, row.rpartition(",")[0]) == ("line,rule,weight", "2,Smokes(x)")
+    table = parquet.read_table(tmp_path / "w.parquet").to_pydict()
+    assert table == {"line": [2], "rule": ["Smokes(x)"], "weight": [float(row.rpartition(",")[2])]}

@@ -208,3 +208,63 @@ def test_facts_in_the_theory_are_evidence() -> None:
     theory = "t = {A, B, C}\n*parent(t, t)\nL(t)\nparent(x, y) ^ L(x) => L(y).\nparent(B, A)."
     decoded = decode(theory, {"L": torch.tensor([-1.0, 2.0, -1.0])})
     assert decoded.values["L"].tolist() == [True, True, False]
+
+
+def test_clustering_returns_the_cluster_of_each_element() -> None:
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(2, 3, 6, 6, generator=generator)
+    found = decode("symmetric C(t, t)\nC(a,b) ^ C(b,c) => C(a,c).", {"C": logits + logits.mT}, method="clustering")
+    clusters = found.clusters["C"]
+    together = found.values["C"] | torch.eye(6, dtype=torch.bool)
+    assert torch.equal(clusters[..., None] == clusters[..., None, :], together)
+    assert int(clusters[..., 0].max()) == 0
+    assert all(row == sorted(set(row)) for row in (list(dict.fromkeys(x)) for x in clusters.reshape(-1, 6).tolist()))
+    assert decode("C(a,b) ^ C(b,c) => C(a,c).", {"C": logits[0, 0]}, method="threshold").clusters == {}
+
+
+# masks
+
+
+@pytest.mark.parametrize("method", ["threshold", "ilp", "maxsat", "exact"])
+def test_a_masked_item_is_decoded_like_the_item_alone(method: str) -> None:
+    logits, lengths = randn(3, 5, 3, seed=4), [5, 3, 1]
+    mask = torch.arange(5) < torch.tensor(lengths)[:, None]
+    together = decode(LABELS, logits, method=method, mask=mask)
+    assert together.values["label"].shape == (3, 5)
+    for k, n in enumerate(lengths):
+        alone = decode(LABELS, logits[k, :n], method=method)
+        assert torch.equal(together.values["label"][k, :n], alone.values["label"])
+        assert not together.values["label"][k, n:].any()
+        assert torch.equal(together.violated_before[k], alone.violated_before)
+        assert torch.equal(together.violated_after[k], alone.violated_after)
+
+
+@pytest.mark.parametrize("method", ["ilp", "clustering"])
+def test_masked_pairs_are_decoded_like_the_item_alone(method: str) -> None:
+    logits, mask = randn(2, 5, 5, seed=2), torch.tensor([[1, 1, 0, 1, 1], [0, 1, 1, 1, 0]])
+    known = torch.full((5, 5), torch.nan)
+    known[1, 3] = 1.0
+    together = decode(EQUIVALENCE, {"C": logits}, {"C": known}, method, mask=mask)
+    for k in range(2):
+        at = mask[k].nonzero()[:, 0]
+        alone = decode(EQUIVALENCE, {"C": logits[k][at][:, at]}, {"C": known[at][:, at]}, method)
+        assert torch.equal(together.values["C"][k][at][:, at], alone.values["C"])
+        assert int(together.values["C"][k].sum()) == int(alone.values["C"].sum())
+
+
+def test_masks_that_change_what_the_rules_say_are_rejected() -> None:
+    logits = randn(2, 4, 3)
+    with pytest.raises(LogicMPError) as error:
+        decode(LABELS, logits, mask=torch.tensor([[1, 1, 1, 1], [1, 0, 1, 1]]))
+    assert str(error.value) == ("mask of token has a gap in item 1, but a rule has neighbours such as i+1\nhint: put "
+                                "padding before or after the entities; or use LogicMP(rules, method='exact').decode")
+    with pytest.raises(LogicMPError, match="mask leaves no token in item 1\nhint: remove the item"):
+        decode(LABELS, logits, mask=torch.tensor([[1, 1, 1, 1], [0, 0, 0, 0]]))
+    with pytest.raises(LogicMPError, match="mask removes thing Anna or another one that the rules name, in item 0"):
+        decode("C(Anna, x) v C(x, Anna)", randn(3, 3), mask=torch.tensor([0, 1, 1]))
+
+
+def test_evidence_can_be_integer_labels() -> None:
+    known = torch.tensor([-1, 2, -1])
+    found = decode(LABELS, randn(3, 3), {"label": known}, mask=torch.tensor([1, 1, 1])).values["label"]
+    assert found[1] == 2 and int(found[0]) in (1, 2)

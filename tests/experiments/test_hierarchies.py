@@ -20,13 +20,14 @@ from experiments.checkpoint import Checkpoint
 from experiments.files import DataFiles
 from experiments.hierarchies import __main__ as command
 from experiments.hierarchies import data as files
-from experiments.hierarchies import metrics
+from experiments.hierarchies import metrics, model
 from experiments.hierarchies import run as runs
-from experiments.hierarchies.data import Tree, load_data, read_items, read_tree
+from experiments.hierarchies.data import Tree, is_last, load_data, read_items, read_tree
 from experiments.hierarchies.figures import draw
+from experiments.hierarchies.fused import FusedAdam
 from experiments.hierarchies.methods import HEADS, ORDER
 from experiments.hierarchies.metrics import average_precision, measure
-from experiments.hierarchies.model import Models, Settings, train
+from experiments.hierarchies.model import Models, Settings, Trainer, train
 from experiments.hierarchies.results import as_table
 from experiments.hierarchies.run import Experiment, has_one_path, make_models
 from experiments.hierarchies.speed import measure_steps
@@ -125,7 +126,14 @@ def test_training_items_are_scaled_and_test_items_with_them(made_up: Path) -> No
     assert float(data.test.features.mean(0).abs().max()) > 1e-3
 
 
-@pytest.mark.parametrize(("name", "sizes"), [("eisen_FUN", (160, 60)), ("ImCLEF07D", (128, 32))])
+def test_the_last_items_of_each_label_set_are_held_out() -> None:
+    labels = np.array([[k in (0, 2, 4, 6, 7)] for k in range(11)])
+    # five items are true, six are false: one of each is held out
+    assert is_last(labels).nonzero()[0].tolist() == [7, 10]
+    assert not is_last(np.eye(4, dtype=bool)).any()
+
+
+@pytest.mark.parametrize(("name", "sizes"), [("eisen_FUN", (160, 60)), ("ImCLEF07D", (131, 29))])
 def test_settings_are_chosen_without_the_test_file(
         made_up: Path, monkeypatch: pytest.MonkeyPatch, name: str, sizes: tuple[int, int]) -> None:
     read: list[str] = []
@@ -271,7 +279,8 @@ def test_dropout_keeps_its_share_and_the_gradient_follows() -> None:
     models = Models((3, 400, 2), 0.7, [5])
     x = torch.randn(1, 50, 3)
     models(x, is_training=True)
-    kept = models._kept[0]
+    # the same random numbers again
+    kept = Models((3, 400, 2), 0.7, [5])._draw(torch.empty(1, 50, 400)) / 0.3
     assert kept.unique().tolist() == pytest.approx([0.0, 1 / 0.3])
     assert float((kept > 0).float().mean()) == pytest.approx(0.3, abs=0.02)
     models.backward(torch.ones(1, 50, 2))
@@ -280,6 +289,23 @@ def test_dropout_keeps_its_share_and_the_gradient_follows() -> None:
     torch.baddbmm(models.biases[1], hidden, weights[1]).sum().backward()
     for ours, theirs in zip(models.weights, weights, strict=True):
         torch.testing.assert_close(ours.grad, theirs.grad)
+
+
+def test_a_fused_step_equals_torch(made_up: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = load_data("eisen_FUN", made_up)
+    trained = []
+    for largest in (0, SMALL.batch):
+        monkeypatch.setattr(model, "MAX_FUSED", largest)
+        models = make_models(data, SMALL, [0, 1])
+        trainer = Trainer(models, HEADS["exact"](data.tree), data, SMALL)
+        assert isinstance(trainer.optimizer, FusedAdam) == (largest > 0)
+        start = [p.clone() for p in models.parameters]
+        for chosen in trainer.order().split(SMALL.batch, 1)[:10]:
+            trainer.step(chosen)
+        trained.append([p - before for p, before in zip(models.parameters, start, strict=True)])
+    for one, other in zip(*trained, strict=True):
+        # Adam divides by the size of the gradient: rounding of tiny ones shows
+        assert float((one - other).norm() / one.norm()) < 1e-3
 
 
 def test_bfloat16_products_come_near() -> None:
@@ -368,6 +394,16 @@ def test_seeds_of_a_group_are_stored_one_by_one(experiment: Experiment) -> None:
     assert len({r.values["log_loss"] for r in found if r.method == "mlp"}) == 4
     text = as_table(found)
     assert "eisen_FUN epochs=1 (C-HMCNN" in text and text.splitlines()[4].endswith("| 4 |")
+
+
+def test_a_run_measured_on_its_way_equals_shorter_runs(experiment: Experiment, tmp_path: Path) -> None:
+    replace(experiment, tried={"epochs": 3}, stops=(1, 2), is_held_out=True).run(["eisen_FUN"], ["mlp"], [0])
+    on_the_way = {r.key: r.values for r in load_results(experiment.results)}
+    for epochs in (1, 2, 3):
+        alone = replace(experiment, results=tmp_path / "alone", tried={"epochs": epochs}, is_held_out=True)
+        alone.run(["eisen_FUN"], ["mlp"], [0])
+    assert on_the_way == {r.key: r.values for r in load_results(tmp_path / "alone")}
+    assert len(on_the_way) == 6
 
 
 def test_a_world_of_one_path_is_a_path(made_up: Path) -> None:

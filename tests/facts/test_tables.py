@@ -208,3 +208,46 @@ def test_plain_files_are_read_without_python_objects(tmp_path: Path, text: str, 
     want = load_facts(f"Friends={path}", THEORY).tables["Friends"]
     assert got.args == want.args
     np.testing.assert_array_equal(got.values, want.values)
+
+
+SAME = parse_theory("symmetric Same(record, record)\n2 Same(a,b) ^ Same(b,c) => Same(a,c)")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", tables.SCORES)
+def test_a_score_becomes_soft_evidence(kind: str, name: str) -> None:
+    if kind == "2-d array":
+        # its columns have no names
+        return
+    scores = [0.9, 0.25] if name in tables.PROBABILITIES else [np.log(9), np.log(1 / 3)]
+    got = load_facts({"Same": KINDS[kind]({"a": [1, 2], "b": [2, 3], name: scores})}, SAME).tables["Same"].values
+    np.testing.assert_allclose(got, [0.9, 0.25], rtol=1e-12)
+
+
+def test_a_score_is_never_certain_but_an_infinite_logit_is() -> None:
+    for name, scores, want in (("score", [0, 1], [1e-6, 1 - 1e-6]), ("logit", [-np.inf, np.inf, 99, np.nan],
+                               [0, 1, 1 / (1 + np.exp(-30)), np.nan]), ("value", [0, 1], [0, 1])):
+        np.testing.assert_array_equal(tables.read_values(scores, "Same", name), want)
+
+
+def test_a_column_of_scores_can_be_an_argument() -> None:
+    theory = parse_theory("Rated(film, score)")
+    assert show(load_facts({"Rated": {"film": ["Up"], "score": [3]}}, theory)) == ["Rated(Up,3) 1"]
+    assert show(load_facts({"Rated": {"film": ["Up"], "n": [3], "score": [0.5]}}, theory)) == ["Rated(Up,3) 0.5"]
+
+
+@pytest.mark.parametrize("columns, message", [
+    ({"scor": [0.5]}, "3 columns ('a', 'b', 'scor'), expected 2, because symmetric Same(record, record)\n"
+                      "hint: rename the column 'scor' to 'score'"),
+    ({"Probability": [0.5]}, "hint: rename the column 'Probability' to 'probability'"),
+    ({"x": [0.5]}, "hint: one column for each argument, in order, and a column 'value', 'score', 'probability' or "
+                   "'logit' if not all facts are true"),
+    ({"score": [0.5], "logit": [1]}, "the columns 'score' and 'logit' both give the value of a fact\n"
+                                     "hint: keep one of them"),
+    ({"score": [1.5]}, "row 1, column 'score': expected a number between 0 and 1, got 1.5\nhint: a probability, empty "
+                       "for unobserved; name the column 'logit' if it has log-odds"),
+    ({"logit": ["high"]}, "row 1, column 'logit': expected a number, got 'high'"),
+])
+def test_a_wrong_column_of_scores_is_named(columns: dict[str, list[Any]], message: str) -> None:
+    with pytest.raises(LogicMPError, match=re.escape(message)):
+        load_facts({"Same": {"a": [1], "b": [2], **columns}}, SAME)

@@ -6,10 +6,11 @@ import random
 
 import pytest
 
-from logicmp import RuleError, infer, parse_facts, parse_theory
+from logicmp import LogicMPError, RuleError, infer, parse_facts, parse_theory
 from logicmp.execute.inputs import to_tensors
 from logicmp.facts.world import build_world
-from logicmp.ground.exclusive import find_at_most_one, merge_exclusive
+from logicmp.ground.exclusive import find_at_most_one, find_some_value, merge_exclusive
+from logicmp.inference import run
 from logicmp.oracle import exact_marginals
 
 DECLARED = "a = {1, 2, 3}\nb = {A, B, C}\nM(a, b)\nN(a, a)\nsymmetric S(a, a)\nT(a, b, a)\n"
@@ -96,3 +97,70 @@ def test_many_values_are_answered_soon(method: str) -> None:
         assert p.sum(1).tolist() == [1] * 50
     else:
         assert abs(p - want).max() < (0.05 if method in ("gibbs", "mc-sat") else 1e-6)
+
+
+@pytest.mark.parametrize("rule, found", [
+    ("EXIST y M(x,y).", "M"),
+    ("EXIST x M(x,y).", None),
+    ("EXIST y M(1,y).", None),
+    ("EXIST x,y M(x,y).", None),
+    ("EXIST y (M(x,y) ^ M(x,A)).", None),
+    ("2 EXIST y M(x,y)", None),
+])
+def test_a_required_value_is_recognized(rule: str, found: str | None) -> None:
+    theory = parse_theory("a = {1, 2}\nb = {A, B}\nM(a, b?)\n" + rule)
+    assert find_some_value(theory.rules[0], theory) == found
+
+
+MATCHING = """a = {1, 2, 3}
+b = {A, B, C, D}
+M(a, b)
+P(b)
+M(x,y) ^ M(x,z) => y = z.
+0.7 M(x,y)
+1.1 M(x,y) => P(y)
+0.6 M(1,A) v P(B)
+"""
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_listed_atoms_have_the_answers_of_the_rule(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(seed)
+    rules = ("M(x,y) ^ M(z,y) => x = z.\n", "EXIST y M(x,y).\n")
+    text = MATCHING + "".join(rule for rule in rules if rng.random() < 0.5)
+    listed = [f"M({i},{j})" for i in (1, 2, 3) for j in "ABCD" if rng.random() < 0.6 or j == "ABC"[i - 1]]
+    facts = "\n".join(f"{rng.uniform(0.1, 0.9):.2f} {atom}" for atom in listed if rng.random() < 0.5)
+    samplers = {"gibbs": {"samples": 500}, "mc-sat": {"samples": 500}} if seed == 0 else {}
+    methods = {"exact": {}, "bp": {}, "mean-field": {}, "map": {}, "hl-mrf": {}, **samplers}
+    found = {method: infer(text, facts, "M, P", method, candidates="\n".join(listed), **options)
+             for method, options in methods.items()}
+    assert "line 5 allows at most one b in M: treated as M(a, b?)" in found["exact"].notes
+    # the slow way: every pair of atoms is a grounding
+    monkeypatch.setattr(run, "merge_exclusive", lambda world: world)
+    want, best = (infer(text, facts, "M, P", method, candidates="\n".join(listed)) for method in ("exact", "map"))
+    assert list(found["exact"]) == list(want)
+    assert abs(found["exact"].probabilities - want.probabilities).max() < 1e-9
+    assert found["exact"].log_partition == pytest.approx(want.log_partition)
+    # there may be several best worlds
+    assert [note.split("; ")[0] for note in found["map"].solution.notes] == [
+        note.split("; ")[0] for note in best.solution.notes]
+    for method in samplers:
+        assert abs(found[method].probabilities - want.probabilities).max() < 0.1, method
+    # degrees of truth of one group add up to at most one, which pairs do not say
+    degrees = found["hl-mrf"]
+    for i in (1, 2, 3):
+        assert sum(p for atom, p in degrees.items() if atom.startswith(f"M({i},")) < 1.001
+
+
+def test_a_value_that_the_list_lacks_is_an_error() -> None:
+    with pytest.raises(LogicMPError, match=r"no world satisfies|violates this hard rule"):
+        infer(MATCHING + "EXIST y M(x,y).", "", "M", "exact", candidates="M(1,A)\nM(2,A)")
+
+
+def test_a_list_with_one_long_row_stays_a_list() -> None:
+    theory = parse_theory("M(a, b)\nM(x,y) ^ M(x,z) => y = z.\n1 M(x,y)")
+    many = [f"M(0,{k})" for k in range(3000)] + [f"M({k},0)" for k in range(1, 3000)]
+    evidence = parse_facts("", theory)
+    candidates = parse_facts("\n".join(many), theory)
+    world = build_world(evidence, ["M"], candidates=candidates)
+    assert merge_exclusive(world) is world

@@ -12,7 +12,7 @@ import torch
 from hypothesis import assume, given, settings
 from published import published
 
-from logicmp import CostError, LogicMP, LogicMPError, infer, oracle
+from logicmp import CostError, LogicMP, LogicMPError, Schedule, infer, oracle
 from logicmp.execute.inputs import world_from_tensors
 from logicmp.inference.answers import as_probability
 from logicmp.inference.exact.method import Exact
@@ -199,6 +199,19 @@ def test_a_schedule_of_the_layer_gives_the_layers_answer_and_says_what_it_is() -
         "mean field without the TAP correction: the schedule does not run until convergence",
         "schedule 'adaptive': the answers are scores to decide by, not probabilities"]
     assert got.status == "iterations"
+
+
+def test_a_temperature_is_that_of_the_layer() -> None:
+    rules = "t = {A, B, C}\nP(t)\nR(t, t)\n1.5 P(x) ^ R(x, y) => P(y)\n0.4 P(A)\n"
+    found = infer(rules, "R(A, B)\nR(B, C)", "P", "mean-field", iterations=4, damping=0.25, tolerance=0.0,
+                  correction="none", temperature=0.5)
+    layer = LogicMP(rules, schedule=Schedule(4, 0.25, 0.5), dtype=torch.float64)
+    links = torch.zeros(3, 3).bool()
+    links[[0, 1], [1, 2]] = True
+    expected = torch.sigmoid(layer({"P": torch.zeros(3, dtype=torch.float64)}, {"R": links})["P"])
+    assert list(found.values()) == pytest.approx(expected.tolist(), abs=1e-12)
+    with pytest.raises(LogicMPError, match="temperature must be above 0, got 0"):
+        infer(rules, "R(A, B)", "P", "mean-field", temperature=0.0)
 
 
 def test_an_unknown_schedule_is_named() -> None:

@@ -29,7 +29,7 @@ Factor = tuple[list[int], dict[tuple[int, ...], float]]
 
 def factors_of(network: Network) -> list[Factor]:
     """The factors of a ground network that have no variable of a quantified part, each as a table of all states."""
-    graph, _ = build_graph(network, network.potentials > -np.inf, -HARD_WEIGHT)
+    graph, _ = build_graph(network, network.potentials > -np.inf, hard=-HARD_WEIGHT)
     found: list[Factor] = []
     products = graph.products
     for f, gain in enumerate(products.gain.tolist()):
@@ -40,7 +40,7 @@ def factors_of(network: Network) -> list[Factor]:
             found.append((variables, {state: gain * all(v in m for v, m in zip(state, members, strict=True))
                                       for state in states(network, variables)}))
     for table in graph.tables:
-        for values, variables in zip(table.values, table.var.tolist(), strict=True):
+        for values, variables in zip(table.values[table.kind], table.var.tolist(), strict=True):
             found.append((variables, {state: float(values[state]) for state in states(network, variables)}))
     return [factor for factor in found if max(factor[0]) < network.n_own]
 

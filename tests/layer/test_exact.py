@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from logicmp import CostError, LogicMP, LogicMPError, decode, oracle, parse_theory
+from logicmp import SPL, CostError, LogicMP, LogicMPError, decode, oracle, parse_theory
 from logicmp.execute.exact_run import SHARPNESS, ExactRun
 from logicmp.parse.theory import Predicate
 from logicmp.testing.random_models import Model, models
@@ -445,3 +445,14 @@ def test_facts_in_the_theory_are_evidence(method: str, tmp_path: object) -> None
     layer.save(f"{tmp_path}/layer.safetensors")
     torch.testing.assert_close(LogicMP.load(f"{tmp_path}/layer.safetensors")(unary), want)
     assert "parent(Dog, Animal)." in bytes(layer.get_extra_state().tolist()).decode()
+
+
+def test_labels_are_integers_for_atoms_as_well() -> None:
+    layer = LogicMP("A(x) => A(x+1).", method="exact")
+    unary = torch.randn(2, 4, dtype=DOUBLE, generator=torch.Generator().manual_seed(3))
+    labels = torch.tensor([[0, 1, -100, 1], [0, -1, 0, 1]])
+    floats = torch.where(labels < 0, torch.nan, labels.double())
+    torch.testing.assert_close(layer.loss(unary, labels), layer.loss(unary, floats))
+    torch.testing.assert_close(SPL("A(x) => A(x+1).").loss(unary, labels), layer.loss(unary, floats))
+    with pytest.raises(LogicMPError, match="values other than 0, 1 and NaN"):
+        layer.loss(unary, labels + 2)

@@ -14,7 +14,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from logicmp import LogicMP, LogicMPError, Schedule
+from logicmp import LogicMP, LogicMPError, Schedule, load_theory, parse_theory
 
 TEXT = "word = {a, b, c}\nW(place, word)\nT(place)\n0.5 W(i, +w) => T(i)\n1.25 T(i) => T(i+1)\nT(i) v !T(i)."
 
@@ -314,3 +314,103 @@ def test_a_layer_does_not_keep_plans_for_ever(monkeypatch: pytest.MonkeyPatch) -
 def test_a_layer_prints_what_it_is() -> None:
     layer = LogicMP("C(a,b) ^ C(b,c) => C(a,c)", schedule="paper")
     assert repr(layer).startswith("LogicMP(\n  1 rules, Schedule(iterations=5)")
+
+
+# folders
+
+
+def test_a_folder_holds_weights_rules_and_a_card(tmp_path: Path) -> None:
+    layer = trained()
+    layer.save_pretrained(tmp_path / "new/rules", figures={"F1": 0.9071, "data": "CoNLL|2003"})
+    folder = tmp_path / "new/rules"
+    assert sorted(path.name for path in folder.iterdir()) == ["README.md", "model.safetensors", "rules.mln"]
+    assert same(LogicMP.from_pretrained(folder), layer)
+    rules = load_theory(folder / "rules.mln").rules
+    # one weight for each constant cannot be one number
+    assert [(rule.weight, rule.is_hard) for rule in rules] == [(0.5, False), (-0.75, False), (None, True)]
+    card = (folder / "README.md").read_text()
+    assert card.startswith("---\nlibrary_name: logicmp\n") and "# rules\n" in card
+    assert "| one per constant | `W(i, +w) => T(i)` |\n| -0.75 | `T(i) => T(i+1)` |" in card
+    assert "| hard | `T(i) v !T(i)` |" in card and "| `hard_weight` | `7.0` |" in card
+    assert "| F1 | 0.9071 |\n| data | CoNLL\\|2003 |" in card
+
+
+def test_a_folder_is_written_again(tmp_path: Path) -> None:
+    trained().save_pretrained(tmp_path)
+    other = LogicMP("2 A(x) => B(x)")
+    other.save_pretrained(tmp_path)
+    again = LogicMP.from_pretrained(tmp_path)
+    assert str(again.theory) == str(other.theory)
+    assert {path.name for path in tmp_path.iterdir()} == {"README.md", "model.safetensors", "rules.mln"}
+
+
+def test_facts_and_rules_without_weights_come_back(tmp_path: Path) -> None:
+    text = "l = {Dog, Cat}\n*is(l, l)\nHas(l)\nHas(x) ^ is(x, y) => Has(y)\nis(Dog, Cat).\n-0.333333333 Has(x)"
+    layer = LogicMP(text)
+    layer.save_pretrained(tmp_path / "pets")
+    again, logits = LogicMP.from_pretrained(tmp_path / "pets"), torch.randn(2)
+    assert torch.equal(again(logits), layer(logits)) and again.source == parse_theory(str(layer.source))
+    assert "with all declarations and 1 facts" in (tmp_path / "pets/README.md").read_text()
+
+
+def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(LogicMPError) as caught:
+        trained().save_pretrained(tmp_path)
+    assert str(caught.value) == (f"the folder {str(tmp_path)!r} has other files: config.json\nhint: save the layer to "
+                                 f"a folder of its own, for example {str(tmp_path / 'logicmp')!r}")
+    assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
+
+
+def test_a_failed_save_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    LogicMP("2 A(x) => B(x)").save_pretrained(tmp_path / "old")
+    before = {path: path.read_bytes() for path in (tmp_path / "old").iterdir()}
+    monkeypatch.setattr("os.fsync", fail)
+    for name in ("old", "new"):
+        with pytest.raises(LogicMPError, match=r"cannot write a layer to .*: No space left on device"):
+            trained().save_pretrained(tmp_path / name)
+    assert [path.name for path in tmp_path.iterdir()] == ["old"]
+    assert {path: path.read_bytes() for path in (tmp_path / "old").iterdir()} == before
+
+
+def test_a_folder_that_is_not_complete_is_rejected(tmp_path: Path) -> None:
+    folder = tmp_path / "layer"
+    with pytest.raises(LogicMPError, match=r"there is no folder .*layer'\nhint: save_pretrained writes such a folder"):
+        LogicMP.from_pretrained(folder)
+    trained().save_pretrained(folder)
+    rules = (folder / "rules.mln").read_text()
+    (folder / "rules.mln").write_text(rules.replace("-0.75", "-0.5"))
+    with pytest.raises(LogicMPError, match=r"the rules in .*rules.mln' are not those of the saved weights: the file "
+                                           r"was changed\nhint: LogicMP\(load_theory\("):
+        LogicMP.from_pretrained(folder)
+    (folder / "rules.mln").write_text("1 A(")
+    with pytest.raises(LogicMPError, match=r"rules\.mln:1:"):
+        LogicMP.from_pretrained(folder)
+    (folder / "rules.mln").unlink()
+    with pytest.raises(LogicMPError, match=r"has no rules.mln\nhint: write it again with save_pretrained"):
+        LogicMP.from_pretrained(folder)
+    (folder / "rules.mln").write_text(rules)
+    whole = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(LogicMPError, match="its checksum is wrong, so the file is damaged"):
+        LogicMP.from_pretrained(folder)
+    (folder / "model.safetensors").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(LogicMPError, match="cannot read a layer from"):
+        LogicMP.from_pretrained(folder)
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(LogicMPError, match=r"has no model\.safetensors"):
+        LogicMP.from_pretrained(folder)
+
+
+def test_facts_survive_the_meta_device() -> None:
+    """Libraries make a model there and load its weights afterwards."""
+    text = "l = {Dog, Cat}\n*is(l, l)\nHas(l)\n2 Has(x) ^ is(x, y) => Has(y)\nis(Dog, Cat)."
+    layer, logits = LogicMP(text), torch.randn(2)
+    with torch.device("meta"):
+        other = LogicMP(text)
+    assert other.raw_weights[0].is_meta
+    other.load_state_dict(layer.state_dict(), assign=True)
+    assert torch.equal(other(logits), layer(logits))

@@ -9,7 +9,7 @@ import pytest
 
 from logicmp import Marginals, infer, parse_facts, parse_theory
 from logicmp.inference.method import TraceLine
-from logicmp.show.answers import describe, to_csv, to_json, to_text, trace_to_csv
+from logicmp.show.answers import to_csv, to_json, to_text, trace_to_csv
 
 THEORY = parse_theory("p = {A, \"B, C\"}\nS(p)\nT(p)\n2 S(x) => T(x)\nS(x)")
 FACTS = parse_facts("S(A)", THEORY)
@@ -49,7 +49,7 @@ def test_a_trace_has_a_column_per_rule() -> None:
 
 
 def test_the_description_names_rules_without_a_weight(found: Marginals) -> None:
-    lines = list(describe(found, THEORY, FACTS))
+    lines = list(found.describe())
     assert lines[:2] == ["2 predicates, 2 rules, 1 fact",
                          "1 rule without a weight: using 1 (logicmp learn learns weights)"]
     assert lines[-1] == f"log Z = {found.log_partition:.9g}"

@@ -1,7 +1,8 @@
 """The command line: one file per command; a command reads its options, calls the library and prints.
 
-Room: everything -> **cli**.  Exit status: 0 done, 1 wrong input, 2 wrong usage, 130 interrupted.  Results go to stdout,
-messages to stderr.  torch is imported by the commands that need it, after the input has been read.
+Room: everything -> **cli**.  Exit status: 0 done, 1 wrong input, 2 wrong usage, 3 stopped by a limit of time or memory,
+130 interrupted.  Results go to stdout, messages to stderr.  torch is imported by the commands that need it, after the
+input has been read.
 """
 
 from __future__ import annotations
@@ -18,19 +19,22 @@ import typer
 from typer.core import TyperGroup
 
 from .. import __version__
-from ..errors import LogicMPError
+from ..errors import LimitError, LogicMPError
+from ..limits import LIMIT_REACHED
 from ..show.progress import print_message
 from .check import check
 from .compare import compare
+from .convert import convert
 from .demo import demo
 from .explain import explain
 from .flags import check_flags
 from .infer import infer
 from .learn import learn
+from .serve import serve
 
 # packages to name in a bug report; optional ones may be missing
 PACKAGES = ("torch", "numpy", "opt_einsum", "safetensors", "typer", "numba", "python-sat", "scipy", "PySDD",
-            "matplotlib", "pandas", "pyarrow")
+            "matplotlib", "pandas", "pyarrow", "fastapi", "uvicorn")
 
 
 class Commands(TyperGroup):
@@ -60,7 +64,9 @@ app.command()(explain)
 app.command()(infer)
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(compare)
 app.command()(learn)
+app.command()(convert)
 app.command()(demo)
+app.command()(serve)
 
 
 def _show_version(context: typer.Context, value: bool) -> None:
@@ -109,7 +115,7 @@ def main(started: float | None = None) -> None:
         app(prog_name="logicmp", obj=started)
     except LogicMPError as error:
         print_message(f"error: {error}")
-        sys.exit(1)
+        sys.exit(LIMIT_REACHED if isinstance(error, LimitError) else 1)
     except OSError as cause:
         if cause.errno not in (errno.ENOSPC, errno.EFBIG, errno.EIO, errno.EBADF):
             raise

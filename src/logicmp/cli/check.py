@@ -12,9 +12,9 @@ from ..facts.db import load_facts, parse_facts
 from ..facts.world import describe_missing
 from ..normalize.build import normalize_theory
 from ..normalize.review import find_warnings
+from ..page import plural
 from ..parse.load import load_theory
 from ..parse.theory import Theory
-from ..show.answers import plural
 from ..show.supports import WorldReport, report_world
 from .options import (
     CandidatesOption,

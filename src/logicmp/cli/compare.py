@@ -18,9 +18,9 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import LogicMPError, closest
-from ..files import check_places
+from ..files import check_places, write_whole
 from ..inference.run import METHODS
-from ..show.compare import Row, to_json, to_table
+from ..show.compare import Row, to_html, to_json, to_table
 from ..show.progress import print_message, shown_progress
 from .options import Format, FormatOption
 
@@ -33,6 +33,8 @@ def compare(
     fmt: FormatOption = Format.text,
     plot: Annotated[Path | None, typer.Option(
         help="Draw the answers of each method against those of the first to this .png, .svg or .pdf file.")] = None,
+    report: Annotated[Path | None, typer.Option(
+        metavar="FILE.html", help="Also write the table and a drawing of the answers as a page to this file.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the table and errors only.")] = False,
 ) -> None:
     """Compare several methods on the same queries.
@@ -55,10 +57,10 @@ def compare(
         raise LogicMPError(f"compare has no option {taken[0]!r}", "it prints a table; use logicmp infer for answers")
     if "-" in context.args:
         raise LogicMPError("compare cannot read from standard input ('-'): each method reads the files itself")
+    check_places({"the plot": plot, "the report": report}, [])
     if plot is not None:
         from ..show.plot import check_plot
 
-        check_places({"the plot": plot}, [])
         check_plot(plot)
     rows: list[Row] = []
     with shown_progress(quiet) as progress:
@@ -76,6 +78,10 @@ def compare(
         for row in rows:
             if row.error and not quiet:
                 print_message(f"{row.method}: {row.error}")
+    if report is not None:
+        write_whole(report, to_html(rows), "the report")
+        if not quiet:
+            print_message(f"report in {report}")
     if plot is not None:
         from ..show.plot import draw_comparison
 
@@ -103,7 +109,7 @@ def _run(method: str, words: list[str]) -> Row:
     if code == 2:
         # wrong usage is the same for every method
         raise LogicMPError(f"logicmp infer rejects these options:\n{problem}")
-    if code:
+    if code and not text:
         return Row(method, seconds, peak, None, "", None, None, _first(problem) or f"ended with status {code}")
     found: dict[str, Any] = json.loads(text)
     answers = {row["atom"]: row["probability"] for row in found["marginals"]}

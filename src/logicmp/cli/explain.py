@@ -11,10 +11,12 @@ import typer
 from ..errors import LogicMPError, closest
 from ..facts.db import load_facts, parse_facts
 from ..facts.world import World
+from ..files import check_places, write_whole
 from ..ground.engine import make_engine
 from ..ground.sql import table_names
 from ..normalize.build import normalize_theory
 from ..normalize.cubes import NormalForm
+from ..page import Page, code
 from ..parse.load import load_theory
 from ..parse.query import split_names
 from ..plan.build import build_plan
@@ -83,6 +85,9 @@ def explain(
     reach: ReachOption = 0,
     premises: PremisesOption = Premises.all,
     outside: OutsideOption = Outside.false,
+    graph: Annotated[Path | None, typer.Option(
+        metavar="FILE.html", help="Draw the tensor plan to this page: steps, arrows to where they are used, messages."
+    )] = None,
     fmt: FormatOption = Format.text,
     grammar: GrammarOption = Grammar.auto,
 ) -> None:
@@ -97,6 +102,7 @@ def explain(
         logicmp explain smoking.mln --sql -e smoking.db -q Smokes
         cat smoking.mln | logicmp explain -
     """
+    check_places({"the drawing": graph}, [file, *(evidence or []), *(candidates or [])])
     theory = load_theory(file, grammar.value)
     if evidence or candidates:
         if size or observed:
@@ -116,26 +122,31 @@ def explain(
             return
         if rows is not None:
             raise LogicMPError("--rows needs --sql", "add --sql")
-        _echo_world(report, semantics.value, with_plan, fmt)
+        _echo_world(report, semantics.value, with_plan, fmt, graph)
         return
     if sql or rows is not None:
         raise LogicMPError("--sql needs facts: without them no predicate is sparse", "give facts with -e FILE")
     sizes = _sizes(size or [])
     form = normalize_theory(theory, semantics.value, sizes)
-    plan = _plan(form, sizes, split_names(observed)) if with_plan else None
+    plan = _plan(form, sizes, split_names(observed)) if with_plan or graph else None
+    _draw(plan, graph)
+    plan = plan if with_plan else None
     if fmt is Format.json:
         typer.echo(json.dumps(_as_dict(form) | ({} if plan is None else {"plan": plan.to_dict()}), indent=2))
     else:
         typer.echo(str(form) if plan is None else f"{form}\n{plan}", nl=False)
 
 
-def _echo_world(report: WorldReport, semantics: str, with_plan: bool, fmt: Format) -> None:
+def _echo_world(report: WorldReport, semantics: str, with_plan: bool, fmt: Format,
+                graph: Path | None) -> None:
     """The rules as the world changes them, the atoms of each predicate, and the plans: lists of rows and tensors."""
     known = report.world
     form = normalize_theory(known.theory, semantics, known.sizes)
     plan = None
-    if with_plan:
+    if with_plan or graph:
         plan = build_plan(form if report.rows is None else report.rows.dense, known.sizes, known.observed)
+        _draw(plan, graph)
+        plan = plan if with_plan else None
     if fmt is Format.json:
         plans = {} if plan is None else {"plan": plan.to_dict(), "lists": report.rows and report.rows.to_dict()}
         typer.echo(json.dumps(_as_dict(form) | report.to_dict() | plans, indent=2))
@@ -165,6 +176,14 @@ def _echo_sql(world: World, semantics: str, fmt: Format) -> None:
     typer.echo("\n".join(lines or ["-- no predicate is sparse: no rule needs a join"]))
 
 
+def _draw(plan: Plan | None, path: Path | None) -> None:
+    if plan is not None and path is not None:
+        page = Page("LogicMP: plan of one iteration")
+        page.add("Steps", plan.to_graph())
+        page.add("Cost", code(str(plan.cost)))
+        write_whole(path, page.to_html(), "the drawing")
+
+
 def _sizes(given: list[str]) -> dict[str, int]:
     sizes = {}
     for text in given:
@@ -182,7 +201,7 @@ def _plan(form: NormalForm, sizes: dict[str, int], observed: list[str]) -> Plan:
                                closest(name, list(form.theory.predicate), "predicate"))
     for name, n in form.theory.with_sizes(sizes).items():
         if n == 0:
-            raise LogicMPError(f"--plan needs the number of constants of type {name!r}",
+            raise LogicMPError(f"the plan needs the number of constants of type {name!r}",
                                f"for example --size {name}=100")
     return build_plan(form, sizes, observed)
 

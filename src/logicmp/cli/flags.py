@@ -6,8 +6,8 @@
       -maxSteps 100  use --set samples=100
     hint: logicmp infer -i a.mln -e a.db -q Smokes -m mc-sat --set samples=100
 
-Without this, `-ms` would be read as `-m s`. Flags with the same meaning here are not listed: -i -e -r -q -f -cw -ow
--seed of `infer`, -i -o -t -ne of `learn`.
+Without this, `-ms` would be read as `-m s`. Flags with the same meaning here are not listed: -i -e -r -o -q -f -cw
+-ow -seed of `infer`, -i -o -t -ne of `learn`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ INFER = {
     "-efbp": "-m bp",
     "-lifted": "-m lifted-bp",
     "-c P": "-cw P",
-    "-o F": "-r F # the open-world flag is -ow",
     "-maxSteps N": "--set samples=N | --iterations N",
     "-burnMinSteps N": "--set burn_in=N",
     "-burnMaxSteps N": "--set burn_in=N",
@@ -87,7 +86,7 @@ SETTINGS = {"samples=": SAMPLERS, "burn_in=": SAMPLERS, "chains=": SAMPLERS, "er
             "max_flips=": ("map", *SAMPLERS), "--restarts": ("map", *ITERATED[:2]),
             "--iterations": ITERATED, "--tolerance": ITERATED}
 # our options that take a value, which may be glued on: -qSmokes
-LETTERS = {"infer": "ieqfrm", "learn": "itom"}
+LETTERS = {"infer": "ieqfrom", "learn": "itom"}
 NONE = "has no counterpart: leave it out"
 
 

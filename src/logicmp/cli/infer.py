@@ -15,12 +15,14 @@ import typer
 from ..errors import LogicMPError
 from ..facts.columns import Evidence
 from ..facts.db import load_facts, parse_facts
+from ..facts.frames import table_bytes
 from ..files import check_place, check_places, read_source, write_whole
-from ..limits import MAX_GROUNDINGS, Limits, kept, shown_bytes
+from ..limits import LIMIT_REACHED, MAX_GROUNDINGS, Limits, kept, need, shown_bytes
+from ..page import plural
 from ..parse.load import load_theory
 from ..parse.query import split_names
 from ..parse.theory import Theory
-from ..show.answers import describe, plural, to_csv, to_json, to_text, trace_to_csv
+from ..show.answers import to_csv, to_json, to_text, trace_to_csv
 from ..show.progress import print_message, shown_progress
 from .options import (
     CandidatesOption,
@@ -56,6 +58,7 @@ class OutputFormat(StrEnum):
     text = "text"
     json = "json"
     csv = "csv"
+    parquet = "parquet"
 
 
 def infer(
@@ -67,13 +70,14 @@ def infer(
         "every predicate that is not closed.")] = None,
     query_file: Annotated[Path | None, typer.Option("-f", "--query-file", help="Read queries from this file.")] = None,
     results: Annotated[Path | None, typer.Option(
-        "-r", "--results", help="Write the answers to this file instead of stdout; a .parquet file has a column for "
-        "each argument.")] = None,
+        "-r", "--results", "-o", "--output", help="Write the answers to this file instead of stdout; .csv, .json and "
+        ".parquet set the format.")] = None,
     method: Annotated[str, typer.Option(
         "-m", "--method", help="auto (exact inference where possible, bp or mean field for the rest), exact, "
         f"mean-field, gibbs, mc-sat, bp, lifted-bp, hl-mrf, map; {METHODS_PAGE}.")] = "auto",
-    fmt: Annotated[OutputFormat, typer.Option(
-        "--format", help="text: one answer per line, 'Pred(A,B) 0.478', as Alchemy writes it.")] = OutputFormat.text,
+    fmt: Annotated[OutputFormat | None, typer.Option(
+        "--format", help="text: one answer per line, 'Pred(A,B) 0.478', as Alchemy writes it; the default unless the "
+        "ending of -o says otherwise.")] = None,
     semantics: SemanticsOption = Semantics.exact,
     world: WorldOption = WorldName.alchemy,
     closed: ClosedOption = "",
@@ -85,6 +89,9 @@ def infer(
     reach: ReachOption = 0,
     premises: PremisesOption = Premises.all,
     outside: OutsideOption = Outside.false,
+    unscored: Annotated[str | None, typer.Option(
+        metavar="false|skip|P", help="What an atom without a row counts as, where a table has scores. false; skip: "
+        "false, and rules ignore it; P: a probability.")] = None,
     seed: Annotated[int, typer.Option("-seed", "--seed", help="Set the seed of all random choices.")] = 0,
     iterations: Annotated[int | None, typer.Option(
         help="Mean field, bp, hl-mrf: maximum number of iterations; mean field with --tolerance 0 runs exactly this "
@@ -110,8 +117,8 @@ def infer(
         help="Maximum number of groundings that the evidence leaves open; mean field needs them for its correction "
         "only.")] = None,
     max_seconds: Annotated[float | None, typer.Option(
-        help="Time limit in seconds for the whole command; print the best answers so far, or an error if there are "
-        "none.")] = None,
+        help="Time limit in seconds for the whole command; at the limit, print the best answers so far, or an error if "
+        "there are none, and exit with status 3.")] = None,
     max_memory: MemoryOption = None,
     engine: EngineOption = EngineName.torch,
     master: MasterOption = "local[*]",
@@ -126,6 +133,9 @@ def infer(
         help="Mean field: write the bound and the violations after every iteration to this .csv file.")] = None,
     plot: Annotated[Path | None, typer.Option(
         help="Mean field: draw the same to this .png, .svg or .pdf file.")] = None,
+    report: Annotated[Path | None, typer.Option(
+        metavar="FILE.html", help="Also write a page with the answers, the course of mean field and explanations to "
+        "this file.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print answers and errors only.")] = False,
     grammar: GrammarOption = Grammar.auto,
 ) -> None:
@@ -134,7 +144,7 @@ def infer(
     \b
         logicmp infer -i smoking.mln -e smoking.db -q Smokes,Cancer
         logicmp infer -i smoking.mln -e smoking.db -q "Smokes(x) => Cancer(x)" -m exact
-        logicmp infer -i smoking.mln -e smoking.db -q "Cancer(x)" --format json -r out.json
+        logicmp infer -i smoking.mln -e Friends=friends.csv -q "Cancer(x)" -o out.parquet
         torchrun --nproc-per-node 2 -m logicmp infer -i big.mln -e big.db -q Smokes -m mean-field --distributed
     """
     # of several processes, the first one prints
@@ -149,19 +159,27 @@ def infer(
     # the clock of the whole command starts here
     limits = Limits(options.pop("max_seconds", None), options.pop("max_groundings", MAX_GROUNDINGS),
                     None if max_memory is None else read_bytes(max_memory), start=context.obj)
-    check_places({"the results": results, "the trace": trace, "the plot": plot},
+    check_places({"the results": results, "the trace": trace, "the plot": plot, "the report": report},
                  [*models, *(evidence or []), *(candidates or []), query_file])
     check_place(checkpoint)
     if plot is not None:
         from ..show.plot import check_plot
 
         check_plot(plot)
+    fmt = fmt or _format(results)
+    if fmt is OutputFormat.parquet:
+        if results is None:
+            raise LogicMPError("--format parquet needs a file", "add -o answers.parquet")
+        need("pyarrow", "tables", "writing a .parquet file", "write the table as .csv")
     if [*models, *(evidence or []), *(candidates or [])].count("-") > 1:
         raise LogicMPError("standard input ('-') can be read only once")
     say = (lambda text: None) if quiet else print_message
-    with shown_progress(quiet) as shown, kept(limits, shown) as progress:
+    with shown_progress(quiet) as shown, kept(limits, shown, context.obj is not None) as progress:
         progress("reading", 0, 0)
         theory = load_theory(models, grammar.value)
+        if str(results) in theory.predicate:
+            raise LogicMPError(f"-o names the file for the answers, got the predicate {str(results)!r}",
+                               f"to open the predicate, write -ow {results}")
         facts = load_facts(evidence, theory) if evidence else parse_facts("", theory)
         allowed = load_facts(candidates, facts.theory) if candidates else None
         queries = _queries(query or [], query_file)
@@ -170,7 +188,8 @@ def infer(
         ask: dict[str, Any] = {"query": queries or None, "semantics": semantics.value, "world": world.value,
                                "closed": split_names(closed), "opened": split_names(opened),
                                "prior": _priors(prior or []), "seed": seed, "limits": limits, "candidates": allowed,
-                               "reach": reach, "premises": premises.value, "outside": outside.value}
+                               "reach": reach, "premises": premises.value, "outside": outside.value,
+                               "unscored": _unscored(unscored)}
         # importing torch is slow, so errors in the files are reported first
         progress("importing", 0, 0)
         from ..inference.run import infer as run
@@ -181,18 +200,20 @@ def infer(
     if not is_first:
         return
     checked = _check(theory, facts, ask, options, say) if check else None
-    for line in describe(found, theory, facts):
+    for line in found.describe():
         say(line)
     if trace is not None or plot is not None:
         _write_trace(found, trace, plot, say)
-    if results is not None and results.suffix == ".parquet":
-        from ..show.parquet import write_answers
+    text: str | bytes
+    if report is not None:
+        from ..inference.report import build_report
 
-        write_answers(found, results)
-        say(f"{plural(len(found.log_odds), 'answer')} in {results}")
-        return
+        write_whole(report, build_report(found, limits.now() - limits.start, checked), "the report")
+        say(f"report in {report}")
     if fmt is OutputFormat.json:
         text = to_json(found, checked)
+    elif fmt is OutputFormat.parquet:
+        text = table_bytes(found.columns(), ".parquet")
     else:
         text = to_csv(found) if fmt is OutputFormat.csv else to_text(found)
     if results is None:
@@ -200,6 +221,23 @@ def infer(
     else:
         write_whole(results, text, "the answers")
         say(f"{plural(len(found.log_odds), 'answer')} in {results}")
+    if not found.is_complete:
+        # shown with --quiet too: a file of answers does not tell
+        print_message(f"warning: the time limit of {limits.seconds:g} s was reached; these are the best answers so far")
+        raise typer.Exit(LIMIT_REACHED)
+
+
+def _format(results: Path | None) -> OutputFormat:
+    """The format that the ending of a file names, else text."""
+    ending = "" if results is None else results.suffix.lower().removeprefix(".")
+    return OutputFormat(ending) if ending in set(OutputFormat) else OutputFormat.text
+
+
+def _unscored(text: str | None) -> float | str | None:
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return text
 
 
 @contextmanager

@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import LogicMPError
-from ..files import check_places
+from ..facts.frames import table_bytes
+from ..facts.tables import TABLES
+from ..files import check_places, write_whole
+from ..limits import need
 from ..parse.load import load_theory
 from ..parse.query import split_names
 from ..show.progress import print_message, shown_status
@@ -40,7 +43,8 @@ def learn(
     train: Annotated[list[str], typer.Option(
         "-t", "--train", metavar="FILE", help="Learn from this database; atoms without a fact are false. For several, "
         "repeat -t or write a.db,b.db; each is a separate world.")],
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Write this .mln file.")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Write this .mln file; or the "
+                                                  "weights as a table, with the ending .csv or .parquet.")],
     query: Annotated[str, typer.Option(
         "-ne", "--non-evidence", metavar="P,Q", help="Predict these predicates; all others are evidence.")] = "",
     method: Annotated[LearnMethod, typer.Option(
@@ -67,6 +71,9 @@ def learn(
     ] = None,
     checkpoint: Annotated[Path | None, typer.Option(
         metavar="FILE", help="Save the state here after every iteration, and continue from it if it exists.")] = None,
+    report: Annotated[Path | None, typer.Option(
+        metavar="FILE.html", help="Also write a page with the weights and the course of learning to this file.")
+    ] = None,
     fmt: FormatOption = Format.text,
     grammar: GrammarOption = Grammar.auto,
 ) -> None:
@@ -79,11 +86,20 @@ def learn(
     """
     # before hours of training
     databases, kept = _files(train), _files(held_out or [])
-    check_places({"the learned theory": output, "the checkpoint": checkpoint}, [*theory, *databases, *kept])
+    check_places({"the learned theory": output, "the checkpoint": checkpoint, "the report": report},
+                 [*theory, *databases, *kept])
+    if output.suffix.lower() == ".parquet":
+        need("pyarrow", "tables", "writing a .parquet file", "write the table as .csv")
     rules = load_theory(theory, grammar.value)
     # importing torch is slow, so errors in the rules are reported first
     from ..learning.learned import as_table
     from ..learning.train import learn as run
+
+    course: list[LearningProgress] = []
+
+    def watch(iteration: LearningProgress) -> None:
+        course.append(iteration)
+        show(_describe(iteration))
 
     with _interruptible(checkpoint), shown_status("reading the databases") as show:
         learned = run(
@@ -91,8 +107,13 @@ def learn(
             semantics=semantics.value, prior_std=prior_std, relearn=_lines(relearn), held_out=kept,
             patience=patience, max_iterations=max_iterations, tolerance=tolerance, schedule=schedule,
             checkpoint=checkpoint,
-            on_iteration=lambda iteration: show(_describe(iteration)))
-    learned.save(output)
+            on_iteration=watch)
+    if output.suffix.lower() in TABLES:
+        write_whole(output, table_bytes(learned.columns(), output.suffix.lower()), "the weights")
+    else:
+        learned.save(output)
+    if report is not None:
+        write_whole(report, learned.to_html(course), "the report")
     if fmt is Format.json:
         typer.echo(json.dumps({**learned.report.to_dict(), "weights": as_table(learned)}, indent=2))
     else:

@@ -11,7 +11,7 @@ Room: layer, inference, cnf, tensors -> **decoding** -> cli.  Paper: the segment
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ..arguments import NotNegative, checked
 from ..errors import CostError, LogicMPError, RuleError
-from ..execute.inputs import Inputs, fact_tensors, read_inputs, world_from_tensors
+from ..execute.inputs import Inputs, Mask, fact_tensors, read_inputs, world_from_tensors
 from ..facts.world import with_sizes
 from ..ground.build import build_network
 from ..inference.moves.arrays import build_arrays
@@ -27,7 +27,7 @@ from ..inference.search.ilp import solve_ilp
 from ..inference.search.maxsat import solve_maxsat
 from ..layer import LogicMP
 from ..limits import Limits
-from ..parse.syntax import Not
+from ..parse.syntax import Not, Variable, atoms, terms
 from ..parse.theory import Predicate, Theory
 from .cluster import best_clusters
 from .cnf import as_constraints, ground_constraints
@@ -53,6 +53,8 @@ class Decoded:
         violated_after: violated groundings of each rule in the answer, [batch..., rules].
         optimal: whether it is proven that no answer that satisfies the rules is more probable.
         notes: remarks for the user.
+        clusters: with method "clustering", the cluster of each element by predicate, [batch..., elements], numbered in
+            the order of their first elements; else empty.
     """
 
     method: str
@@ -61,6 +63,7 @@ class Decoded:
     violated_after: Tensor
     optimal: bool
     notes: tuple[str, ...] = ()
+    clusters: Mapping[str, Tensor] = field(default_factory=dict)
 
     def __str__(self) -> str:
         proven = "the best answer" if self.optimal else "not proven to be the best answer"
@@ -71,7 +74,8 @@ class Decoded:
 
 @checked
 def decode(theory: Theory | str, logits: Tensor | Mapping[str, Tensor], evidence: Mapping[str, Tensor] | None = None,
-           method: str = "ilp", rules: str = "all", max_seconds: NotNegative = 60.0) -> Decoded:
+           method: str = "ilp", rules: str = "all", max_seconds: NotNegative = 60.0,
+           mask: Mask | None = None) -> Decoded:
     """The most probable answer that satisfies the rules, for each item of a batch.
 
     >>> logits = {"A": torch.tensor(2.0), "B": torch.tensor(-1.0)}
@@ -83,15 +87,15 @@ def decode(theory: Theory | str, logits: Tensor | Mapping[str, Tensor], evidence
 
     Args:
         theory: rules as text, or a `Theory`; each rule is a constraint, and weights do not count.
-        logits: of the model or of the layer: a tensor, or tensors by predicate, as for `LogicMP`. There is no mask:
-            remove padding first.
-        evidence: observed atoms by predicate: bool tensors, or floats with NaN for unobserved atoms.
+        logits: of the model or of the layer: a tensor, or tensors by predicate, as for `LogicMP`.
+        evidence: observed atoms by predicate: bool tensors, floats with NaN for unobserved atoms, or integer labels.
         method: "ilp" or "maxsat" (any rules, proven; `pip install "logicmp[map]"`), "exact" (narrow rules such as
             chains and trees, proven, the whole batch at once), "clustering" (one predicate over pairs, whose rules make
             it an equivalence relation) or "threshold" (each atom on its own).
         rules: which rules are constraints: "all", or "hard" for those that end with a full stop.
         max_seconds: time limit in seconds for the whole batch, at least 0. When it is reached, "ilp" and "clustering"
             return the best answer so far, with `optimal=False`.
+        mask: which entities exist, as for `LogicMP`. Atoms of masked entities are false, their labels 0.
 
     Returns:
         The answer, with the violated groundings before and after, and whether it is proven to be best.
@@ -103,10 +107,12 @@ def decode(theory: Theory | str, logits: Tensor | Mapping[str, Tensor], evidence
     if method not in DECODERS:
         raise LogicMPError(f"unknown method {method!r}", f"available methods: {', '.join(DECODERS)}")
     constraints, facts = as_constraints(theory, rules).split_facts()
-    inputs = read_inputs(constraints, logits, {**fact_tensors(constraints, facts), **(evidence or {})}, None)
-    items = [_item(inputs, k) for k in range(len(inputs.like))]
-    if not items:
+    inputs = read_inputs(constraints, logits, {**fact_tensors(constraints, facts), **(evidence or {})}, mask)
+    n_items = len(inputs.like)
+    if not n_items:
         raise LogicMPError("there is nothing to decode: the batch is empty")
+    kept = [_existing(constraints, inputs, k) for k in range(n_items)]
+    items = [_item(constraints, inputs, k, kept[k]) for k in range(n_items)]
     layer, limits = LogicMP(constraints), Limits(max_seconds)
     found = [_threshold(constraints, item) for item in items]
     before = after = count_violations(layer, found)
@@ -117,7 +123,7 @@ def decode(theory: Theory | str, logits: Tensor | Mapping[str, Tensor], evidence
         best = _exact(layer, inputs) if method == "exact" and todo else {}
         for k in todo:
             if method == "exact":
-                answer, optimal[k] = {name: x[k] for name, x in best.items()}, True
+                answer, optimal[k] = _select(constraints, {name: x[k] for name, x in best.items()}, kept[k]), True
             elif method == "clustering":
                 answer, optimal[k] = _cluster(layer, items[k], limits)
             else:
@@ -130,14 +136,26 @@ def decode(theory: Theory | str, logits: Tensor | Mapping[str, Tensor], evidence
     if method == "clustering":
         _reject_other_rules(constraints, after)
     shape = (*inputs.batch, len(constraints.rules))
-    values = {name: torch.stack([answer[name] for answer in found]).reshape((*inputs.batch, *found[0][name].shape))
-              for name in found[0] if name in inputs.unary}
-    return Decoded(method, values, before.reshape(shape), after.reshape(shape), all(optimal), tuple(notes))
+    values = {}
+    for name in inputs.unary:
+        whole = torch.stack([_with_padding(constraints.predicate[name], answer[name], inputs, kept[k])
+                             for k, answer in enumerate(found)])
+        values[name] = whole.reshape((*inputs.batch, *whole.shape[1:]))
+    # the first element that is together with each element, renumbered; padding is alone
+    clusters = {} if method != "clustering" else {
+        name: (together | torch.eye(together.shape[-1], dtype=torch.bool)).int().argmax(-1) for name, together in
+        values.items()}
+    clusters = {name: ((first == torch.arange(first.shape[-1])).cumsum(-1) - 1).gather(-1, first)
+                for name, first in clusters.items()}
+    return Decoded(method, values, before.reshape(shape), after.reshape(shape), all(optimal), tuple(notes), clusters)
 
 
 def count_violations(layer: LogicMP, answers: Sequence[Values]) -> Tensor:
     """The violated groundings of each rule in each answer, [answers, rules]; answers have no batch dimensions."""
     theory = layer.theory
+    if any(x.shape != answers[0][name].shape for answer in answers for name, x in answer.items()):
+        # masks leave items of different sizes
+        return torch.cat([count_violations(layer, [answer]) for answer in answers])
     try:
         together = {name: torch.stack([answer[name] for answer in answers]) for name in answers[0]}
         return layer.violations(certain_logits(theory, together)).round().long()
@@ -157,12 +175,56 @@ def _count_by_grounding(theory: Theory, answer: Values) -> Tensor:
     return torch.tensor([round(part.sum()) for part in np.split(network.base, network.offsets[1:-1])])
 
 
-def _item(inputs: Inputs, k: int) -> Inputs:
-    """One item of a batch, as inputs without batch dimensions."""
-    unary, observed, evidence = ({name: (tensor[k : k + 1] if len(tensor) > 1 else tensor).detach().cpu()
-                                  for name, tensor in tensors.items()}
-                                 for tensors in (inputs.unary, inputs.observed, inputs.evidence))
-    return Inputs(unary, observed, evidence, {}, inputs.sizes, ())
+def _existing(theory: Theory, inputs: Inputs, k: int) -> dict[str, Tensor]:
+    """By masked type, the entities that exist in an item; raise if the rules cannot be applied to them alone."""
+    found = {name: (mask[k] > 0).nonzero()[:, 0].cpu() for name, mask in inputs.masks.items()}
+    for name, entities in found.items():
+        first, n = int(entities[:1].sum()), len(entities)
+        if not n:
+            raise LogicMPError(f"mask leaves no {name} in item {k}", "remove the item")
+        if bool((entities != torch.arange(first, first + n)).any()) and name in _ordered_types(theory):
+            raise LogicMPError(f"mask of {name} has a gap in item {k}, but a rule has neighbours such as i+1",
+                               "put padding before or after the entities; or use LogicMP(rules, method='exact').decode")
+        n_named = len(theory.type[name].constants)
+        if not torch.equal(entities[:n_named], torch.arange(n_named)):
+            raise LogicMPError(f"mask removes {name} {theory.type[name].constants[0]} or another one that the rules "
+                               f"name, in item {k}", "mark all entities that the rules name as existing")
+    return found
+
+
+def _ordered_types(theory: Theory) -> set[str]:
+    """The types with neighbours, i+1."""
+    return {term.type for rule in theory.rules for leaf in atoms(rule.formula) for term in terms(leaf)
+            if isinstance(term, Variable) and term.offset}
+
+
+def _select(theory: Theory, tensors: Mapping[str, Tensor], kept: Mapping[str, Tensor], n_before: int = 0) -> Values:
+    """The entities that exist, of tensors with some dimensions before those of the arguments."""
+    found = dict(tensors)
+    for name in tensors:
+        for k, type_name in enumerate(theory.predicate[name].types):
+            if type_name in kept:
+                found[name] = found[name].index_select(n_before + k, kept[type_name].to(found[name].device))
+    return found
+
+
+def _with_padding(predicate: Predicate, answer: Tensor, inputs: Inputs, kept: Mapping[str, Tensor]) -> Tensor:
+    """An answer in the sizes of the call: false, or label 0, where an entity does not exist."""
+    if not kept:
+        return answer
+    whole = answer.new_zeros([inputs.sizes[t] for t in predicate.types])
+    places = [kept.get(t, torch.arange(inputs.sizes[t])).to(answer.device) for t in predicate.types]
+    whole[torch.meshgrid(*places, indexing="ij") if places else ()] = answer
+    return whole
+
+
+def _item(theory: Theory, inputs: Inputs, k: int, kept: Mapping[str, Tensor]) -> Inputs:
+    """One item of a batch, as inputs without batch dimensions and without entities that do not exist."""
+    unary, observed, evidence = (
+        _select(theory, {name: (tensor[k : k + 1] if len(tensor) > 1 else tensor).detach().cpu()
+                         for name, tensor in tensors.items()}, kept, 1)
+        for tensors in (inputs.unary, inputs.observed, inputs.evidence))
+    return Inputs(unary, observed, evidence, {}, {**inputs.sizes, **{t: len(x) for t, x in kept.items()}}, ())
 
 
 def _threshold(theory: Theory, item: Inputs) -> Values:
@@ -174,7 +236,7 @@ def _exact(layer: LogicMP, inputs: Inputs) -> Values:
     """The best answers of all items by exact inference, [batch, ...]."""
     evidence = {name: x[0] if len(x) == 1 else x for name, x in {
         **inputs.evidence, **{name: x.bool() for name, x in inputs.observed.items()}}.items()}
-    return layer.decode(inputs.unary, evidence)
+    return layer.decode(inputs.unary, evidence, {name: x > 0 for name, x in inputs.masks.items()} or None)
 
 
 def _solve(theory: Theory, item: Inputs, method: str, limits: Limits) -> tuple[Values, bool]:

@@ -190,18 +190,19 @@ class SPL(Constrained):
         found = run.each(lambda plan, inputs: plan.probabilities(inputs, ()))
         return {name: x.reshape((*run.inputs.batch, *x.shape[1:])) for name, x in found.items()}
 
-    def loss(self, logits: Tensor | Mapping[str, Tensor], labels: Mapping[str, Tensor],
+    def loss(self, logits: Tensor | Mapping[str, Tensor], labels: Tensor | Mapping[str, Tensor],
              evidence: Mapping[str, Tensor] | None = None) -> Tensor:
         """-log p(labels) of each item, [batch...]; atoms without a label are summed out.
 
         Args:
             logits: as for a call.
-            labels: by predicate: bool tensors, floats with NaN for missing labels, or integers for a multi-class
-                predicate, negative for missing labels.
+            labels: in the form of `logits`: bool tensors, floats with NaN for missing labels, or integers, negative for
+                missing labels: 1 and 0, or the index of the label if multi-class.
             evidence: as for a call.
         """
         run: ExactRun = self.exact(logits, evidence)
-        return run.loss(read_labels(self.theory, labels, run.inputs)).reshape(run.inputs.batch)
+        given = {next(iter(run.inputs.unary)): labels} if isinstance(labels, Tensor) else labels
+        return run.loss(read_labels(self.theory, given, run.inputs)).reshape(run.inputs.batch)
 
     def predict(self, logits: Tensor | Mapping[str, Tensor], evidence: Mapping[str, Tensor] | None = None
                 ) -> dict[str, Tensor]:

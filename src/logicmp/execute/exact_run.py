@@ -278,7 +278,8 @@ def read_labels(theory: Theory, labels: Mapping[str, Tensor], inputs: Inputs) ->
 
     Args:
         theory: the rules.
-        labels: by predicate: bool, floats with NaN for a missing label, or integers, negative for a missing label.
+        labels: by predicate: bool, floats with NaN for a missing label, or integers, negative for a missing label: the
+            index of the label of a multi-class predicate, else 1 and 0.
         inputs: checked tensors of the call.
     """
     if not isinstance(labels, Mapping):
@@ -298,6 +299,8 @@ def read_labels(theory: Theory, labels: Mapping[str, Tensor], inputs: Inputs) ->
                 raise LogicMPError(f"labels[{name!r}] has the label {int(x.max())}; expected 0 to {n - 1}, because "
                                    f"{predicate}", "use -1 for a missing label")
             x = torch.where((x < 0).unsqueeze(-1), torch.nan, one_hot(x.long().clamp_min(0), n).to(like.dtype))
+        elif not x.is_floating_point() and x.dtype != torch.bool:
+            x = torch.where(x < 0, torch.nan, x.to(like.dtype))
         if tuple(x.shape) not in ((*inputs.batch, *shape), shape):
             raise LogicMPError(f"labels[{name!r}] has shape {list(x.shape)}; expected {[*inputs.batch, *shape]}")
         x = x.to(like.dtype).expand((*inputs.batch, *shape)).reshape(-1, *shape)

@@ -395,9 +395,11 @@ def read_masks(theory: Theory, mask: Tensor | Mapping[str, Tensor] | None, sizes
 def fact_tensors(theory: Theory, facts: Mapping[str, Sequence[tuple[int, ...]]]) -> dict[str, Tensor]:
     """The facts that `Theory.split_facts` found, as bool tensors: evidence."""
     found = {}
+    # facts are data, not weights: a layer that is made on the meta device, to load its weights later, has them
+    device = "cpu" if torch.get_default_device().type == "meta" else None
     for name, places in facts.items():
-        found[name] = torch.zeros(theory.predicate[name].shape(theory.sizes), dtype=torch.bool)
-        found[name][tuple(torch.tensor(places).T)] = True
+        found[name] = torch.zeros(theory.predicate[name].shape(theory.sizes), dtype=torch.bool, device=device)
+        found[name][tuple(torch.tensor(places, device=device).T)] = True
     return found
 
 

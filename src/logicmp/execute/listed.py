@@ -23,7 +23,7 @@ from ..facts.supports import DENSE_ATOMS, split_keys
 from ..parse.theory import Predicate, Theory
 from .dense import DenseExecutor
 from .inputs import Evidence, Logits, Mask
-from .lists import Kept, SparseRun, make_sparse_run
+from .lists import KnownPlans, SparseRun, make_sparse_run
 from .sparse import SparseExecutor
 
 # a tensor is listed if at most this share of its atoms is true: a dense product takes so much less time per entry
@@ -41,7 +41,7 @@ class Listed:
     def __init__(self) -> None:
         # by the identity of a tensor: the tensor, its version, and its list, None if it stays dense
         self._known: dict[int, tuple[weakref.ref[Tensor], int, Tensor | None]] = {}
-        self._plans: Kept = []
+        self._plans: KnownPlans = []
 
     def run(self, dense: MakeDense, theory: Theory, unary: Logits, evidence: Evidence, mask: Mask | None,
             known: Mapping[str, int], weights: Sequence[Tensor], semantics: str, reduce: str) -> SparseRun | None:

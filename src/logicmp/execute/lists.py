@@ -123,12 +123,12 @@ class SparseRun(Run):
 
 
 # plans of earlier calls: what they were made for, their indices with the version of each, and the plan, or why not
-Kept = list[tuple[object, list[tuple[Tensor, int]], _Plan | CostError]]
+KnownPlans = list[tuple[object, list[tuple[Tensor, int]], _Plan | CostError]]
 # raises a CostError for a plan that shall not run
 Judge = Callable[[SparseExecutor], None]
 
 
-def _find(kept: Kept, key: object, indices: Sequence[Tensor]) -> _Plan | CostError | None:
+def _find(kept: KnownPlans, key: object, indices: Sequence[Tensor]) -> _Plan | CostError | None:
     for known, tensors, plan in reversed(kept):
         if known == key and all(_is_same(x, old, version) for x, (old, version) in zip(indices, tensors, strict=True)):
             return plan
@@ -146,7 +146,7 @@ def _is_same(new: Tensor, old: Tensor, version: int) -> bool:
 
 def make_sparse_run(theory: Theory, unary: Tensor | Tensors, evidence: Tensors | None, mask: Mask | None,
                     known: Mapping[str, int], weights: Sequence[Tensor], semantics: str, reduce: str,
-                    plans: Kept, judge: Judge | None = None, grounding: Grounding | None = None) -> SparseRun:
+                    plans: KnownPlans, judge: Judge | None = None, grounding: Grounding | None = None) -> SparseRun:
     """A run of the layer on sparse and dense tensors.
 
     Args:
@@ -179,7 +179,7 @@ def make_sparse_run(theory: Theory, unary: Tensor | Tensors, evidence: Tensors |
     sizes = _sizes(theory, {**dense_evidence, **dense}, {**facts, **rows}, known)
     for what, tensors_of in (("unary", rows), ("evidence", facts)):
         for name, part in tensors_of.items():
-            _check_range(theory.predicate[name], f"{what}[{name!r}]", part.indices, sizes)
+            check_range(theory.predicate[name], f"{what}[{name!r}]", part.indices, sizes)
             if part.shape is None:
                 _check_meaning(theory.predicate[name], f"{what}[{name!r}]", part.indices, sizes)
     devices = [x.device for x in (*dense.values(), *(part.indices for part in rows.values()))]
@@ -352,7 +352,7 @@ def _check_meaning(predicate: Predicate, what: str, columns: Tensor, sizes: Mapp
                            "and ones or a list of entity numbers", "call .bool() on a matrix, or pass a sparse tensor")
 
 
-def _check_range(predicate: Predicate, what: str, indices: Tensor, sizes: Mapping[str, int]) -> None:
+def check_range(predicate: Predicate, what: str, indices: Tensor, sizes: Mapping[str, int]) -> None:
     keys = [t for k, t in enumerate(predicate.types) if k not in predicate.functional]
     for k, type_name in enumerate(predicate.types if len(indices) == len(predicate.types) else keys):
         if not indices.shape[1]:

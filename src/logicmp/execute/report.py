@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from ..page import curves, fragment
 from ..parse.theory import Theory
 from .marginals import is_latent
 from .mean_field import Iteration, Run, largest_change
@@ -41,6 +42,14 @@ class Trace:
     temperature: Tensor
     push: Tensor
     logits: dict[str, Tensor]
+
+    def _repr_html_(self) -> str:
+        # a batch is shown by its mean
+        lines = {"lower bound of log Z": self.elbo, "push": self.push, "temperature": self.temperature,
+                 **{f"violations of rule {f + 1}": self.violations[..., f] for f in range(self.violations.shape[-1])}}
+        means = {name: x.detach().flatten(1).mean(1).tolist() if x.dim() > 1 else x.detach().tolist()
+                 for name, x in lines.items()}
+        return fragment(curves(means, f"over {len(self.elbo) - 1} iterations"))
 
 
 def build_trace(run: Run, schedule: Schedule) -> Trace:

@@ -5,11 +5,13 @@ Room: parse -> **facts** -> ground, layer.  Paper: the set O of observations.
     Friends=friends.csv      a header, then one fact per row: one column for each argument, in order
     {"Friends": frame}       pandas, polars, pyarrow, any object with the Arrow interface, a dict of columns, an array
     a column "value"         1 true, 0 false, between them soft evidence, missing for unobserved; by default 1
+    a column "score"         or "probability": what a model predicts, never certain; "logit" or "log_odds" likewise
 """
 
 from __future__ import annotations
 
 import csv
+import difflib
 import io
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -25,8 +27,15 @@ from ..parse.theory import Predicate, Theory
 from .columns import Column, Numbers
 
 VALUE = "value"
+# columns with a model's output: probabilities and log-odds
+PROBABILITIES, LOG_ODDS = ("score", "probability"), ("logit", "log_odds")
+SCORES = (*PROBABILITIES, *LOG_ODDS)
+# a model's output is not an observation: a probability of 0 or 1 becomes soft evidence this close to it
+CERTAIN = 1e-6
+# larger log-odds lose their digits as probabilities
+MAX_LOG_ODDS = 30.0
 # how frames print a missing value
-_MISSING = ("None", "nan", "NaT", "<NA>")
+MISSING = ("None", "nan", "NaT", "<NA>")
 # how the names of tables end
 TABLES = (".csv", ".parquet")
 
@@ -115,23 +124,54 @@ def to_columns(predicate: Predicate, table: Any, what: str) -> tuple[dict[str, C
         table: an object with named columns, or a 2-d array.
         what: shown in errors: the name of the file or of the predicate.
     """
-    arrays = _columns_of(table, what)
+    arrays = columns_of(table, what)
     expected = [argument.type for argument in predicate.arguments] + ["label"] * (predicate.labels is not None)
-    names = [name for name in arrays if name != VALUE]
+    scored = value_column(list(arrays), len(expected), what)
+    names = [name for name in arrays if name != scored]
     if len(names) != len(expected):
         raise LogicMPError(f"{what}: {len(names)} columns ({', '.join(map(repr, names))}), expected {len(expected)}, "
-                           f"because {predicate}", "one column for each argument, in order, and a column 'value' if "
-                           "not all facts are true")
+                           f"because {predicate}", _column_hint(names, len(expected)))
     lengths = {len(column) for column in arrays.values()}
     if len(lengths) > 1:
         raise LogicMPError(f"{what}: the columns have different lengths: "
                            f"{', '.join(f'{name!r} {len(column)}' for name, column in arrays.items())}")
     found = {name: _constants(arrays[name], what, name) for name in names}
     n = next(iter(lengths), 0)
-    return found, _values(arrays[VALUE], what) if VALUE in arrays else np.ones(n)
+    return found, np.ones(n) if scored is None else read_values(arrays[scored], what, scored)
 
 
-def _columns_of(table: Any, what: str) -> dict[str, Any]:
+def value_column(names: list[str], n_arguments: int, what: str) -> str | None:
+    """The column with the values of the facts: "value", or a score if there are more columns than arguments.
+
+    >>> value_column(["a", "b", "score"], 2, "Same"), value_column(["film", "score"], 2, "Rated")
+    ('score', None)
+    """
+    if VALUE in names:
+        return VALUE
+    found = [name for name in names if name in SCORES] if len(names) > n_arguments else []
+    if len(found) > 1 and len(names) - len(found) <= n_arguments:
+        raise LogicMPError(f"{what}: the columns {found[0]!r} and {found[1]!r} both give the value of a fact",
+                           "keep one of them")
+    return found[0] if found else None
+
+
+def _column_hint(names: list[str], n_expected: int) -> str:
+    return (len(names) == n_expected + 1 and misspelt(names)) or (
+        f"one column for each argument, in order, and a column {VALUE!r}, {', '.join(map(repr, SCORES[:2]))} or "
+        f"{SCORES[2]!r} if not all facts are true")
+
+
+def misspelt(names: list[str]) -> str:
+    """A hint if the name of a column is almost that of one with values; else empty.
+
+    >>> misspelt(["a", "b", "Scores"])
+    "rename the column 'Scores' to 'score'"
+    """
+    close = [(name, *difflib.get_close_matches(name.lower(), (VALUE, *SCORES), 1)) for name in names]
+    return next((f"rename the column {found[0]!r} to {found[1]!r}" for found in close[::-1] if len(found) > 1), "")
+
+
+def columns_of(table: Any, what: str) -> dict[str, Any]:
     """The columns of a table by name: arrays, or columns of pandas or pyarrow."""
     if isinstance(table, np.ndarray) and table.ndim == 2:
         return {str(k): table[:, k] for k in range(table.shape[1])}
@@ -175,12 +215,12 @@ def _array(column: Any) -> Any:
 
 def _constants(column: Any, what: str, name: str) -> Column:
     """The names in a column, each once, and the number of one for each row."""
-    values, codes = _numbered(column)
+    values, codes = numbered(column)
     for k, value in enumerate(values):
         # nearly all values are strings or whole numbers
         if type(value) is int or (type(value) is str and value):
             continue
-        is_missing = not value if isinstance(value, str) else str(value) in _MISSING
+        is_missing = not value if isinstance(value, str) else str(value) in MISSING
         if is_missing or not isinstance(value, (str, int)) or isinstance(value, bool):
             why = "the constant is missing" if is_missing else f"expected a name or a whole number, got {value!r}"
             raise LogicMPError(f"{what}, row {int(np.argmax(codes == k)) + 1}, column {name!r}: {why}",
@@ -188,7 +228,7 @@ def _constants(column: Any, what: str, name: str) -> Column:
     return Column([value if type(value) is str else str(value) for value in values], codes)
 
 
-def _numbered(column: Any) -> tuple[list[Any], np.ndarray]:
+def numbered(column: Any) -> tuple[list[Any], np.ndarray]:
     """The distinct values of a column in order of appearance, and the number of each row's value."""
     if hasattr(column, "dictionary_encode"):
         return _arrow_numbered(column)
@@ -243,9 +283,33 @@ def _numbered_integers(column: np.ndarray) -> tuple[list[int], np.ndarray]:
     return values[order].tolist(), rank[codes.reshape(-1)]
 
 
-def _values(column: Any, what: str) -> np.ndarray:
-    """The value of each fact, NaN where it is missing."""
-    hint = "1 true, 0 false, between them soft evidence, empty for unobserved"
+def read_values(column: Any, what: str, name: str = VALUE) -> np.ndarray:
+    """The value of each fact, NaN where it is missing; scores and log-odds become probabilities between 0 and 1.
+
+    >>> read_values([0, 0.5, None], "Same", "logit").round(3).tolist()
+    [0.5, 0.622, nan]
+    """
+    rows = _numbers(column, what, name)
+    if name in LOG_ODDS:
+        with np.errstate(over="ignore"):
+            inside = 1 / (1 + np.exp(-rows.clip(-MAX_LOG_ODDS, MAX_LOG_ODDS)))
+        return np.where(np.isinf(rows), rows > 0, inside)
+    outside = ~np.isnan(rows) & ((rows < 0) | (rows > 1))
+    if outside.any():
+        row = int(np.argmax(outside))
+        raise LogicMPError(f"{what}, row {row + 1}, column {name!r}: expected a number between 0 and 1, got "
+                           f"{rows[row]:g}", _value_hint(name))
+    return rows if name == VALUE else rows.clip(CERTAIN, 1 - CERTAIN)
+
+
+def _value_hint(name: str) -> str:
+    if name == VALUE:
+        return "1 true, 0 false, between them soft evidence, empty for unobserved"
+    return "a probability, empty for unobserved; name the column 'logit' if it has log-odds"
+
+
+def _numbers(column: Any, what: str, name: str) -> np.ndarray:
+    """A column of numbers, NaN where one is missing."""
     if hasattr(column, "to_pylist"):
         # the dictionaries of pyarrow lose missing values in to_numpy
         column = _array(column.to_pylist()) if column.null_count else column
@@ -256,13 +320,8 @@ def _values(column: Any, what: str) -> np.ndarray:
             try:
                 found[k] = np.nan if x is None or x == "" or str(x) == "<NA>" else float(x)
             except (TypeError, ValueError):
-                raise LogicMPError(f"{what}, row {k + 1}, column {VALUE!r}: expected a number between 0 and 1, got "
-                                   f"{x!r}", hint) from None
+                kind = "a number" if name in LOG_ODDS else "a number between 0 and 1"
+                raise LogicMPError(f"{what}, row {k + 1}, column {name!r}: expected {kind}, got {x!r}",
+                                   _value_hint(name)) from None
         rows = found
-    rows = rows.astype(np.float64)
-    outside = ~np.isnan(rows) & ((rows < 0) | (rows > 1))
-    if outside.any():
-        row = int(np.argmax(outside))
-        raise LogicMPError(f"{what}, row {row + 1}, column {VALUE!r}: expected a number between 0 and 1, got "
-                           f"{rows[row]:g}", hint)
-    return rows
+    return rows.astype(np.float64)

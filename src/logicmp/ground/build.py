@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from ..normalize.expand import Expander, variable_ranges
 from ..parse.syntax import Atom, Exists, Forall, Formula, Not, Variable, children, free_variables, with_children
 from ..parse.theory import Argument, Predicate, Rule, Theory
 from .join import Relation, Rows, join, table_of
-from .network import HARD, Draft, Literals, Network, n_values
+from .network import HARD, Draft, Literals, Network, card_of
 from .patterns import Listed, Pattern, select
 from .quantifiers import Part, build_part
 
@@ -37,10 +38,21 @@ BYTES = 200
 MAX_ATOMS = 2**26
 
 
+class Multiples(Protocol):
+    """How many groundings of a larger world each grounding stands for."""
+
+    def repeats(self, columns: Sequence[tuple[str, np.ndarray]], n: int) -> np.ndarray:
+        """For each of n tuples; `columns` has the type and the constants of each place."""
+
+    def size(self, type_name: str) -> int:
+        """The number of constants of a type in the larger world."""
+
+
 def build_network(world: World, rules: Sequence[Rule] | None = None, semantics: str = "exact",
                   max_groundings: int = MAX_GROUNDINGS,
                   progress: Callable[[int, int], None] = lambda done, total: None,
-                  allow: Callable[[float, str], None] = lambda n_bytes, what: None) -> Network:
+                  allow: Callable[[float, str], None] = lambda n_bytes, what: None,
+                  multiples: Multiples | None = None) -> Network:
     """Build the ground network of some rules, by default all rules of the theory.
 
     >>> from logicmp.facts.world import build_world
@@ -55,12 +67,13 @@ def build_network(world: World, rules: Sequence[Rule] | None = None, semantics: 
         progress: called after each rule and each large piece of rows, with the number of rules done, and of all rules.
         allow: called with the bytes that the network needs so far, before rows are made; raises an error if they are
             too many.
+        multiples: if each grounding stands for several, which then multiply its share of the weight.
     """
     if semantics == "paper":
         raise LogicMPError("semantics 'paper' treats equal atoms of a grounding as independent, which no ground "
                            "network can do", "use semantics 'exact' or 'alchemy', or method mean-field")
     rules = world.theory.rules if rules is None else tuple(rules)
-    grounder = _Grounder(world, rules, max_groundings, allow)
+    grounder = Grounder(world, rules, max_groundings, allow, multiples)
     for r, rule in enumerate(rules):
         for _ in grounder.add_rule(r, rule, semantics):
             progress(r, len(rules))
@@ -68,9 +81,13 @@ def build_network(world: World, rules: Sequence[Rule] | None = None, semantics: 
     return grounder.finish()
 
 
-class _Grounder:
-    def __init__(self, world: World, rules: Sequence[Rule], max_groundings: int, allow: Callable[[float, str], None]):
+class Grounder:
+    """The features of rules in the making."""
+
+    def __init__(self, world: World, rules: Sequence[Rule], max_groundings: int, allow: Callable[[float, str], None],
+                 multiples: Multiples | None = None):
         self.world = world
+        self.multiples = multiples
         self.rules = tuple(rules)
         self.max_groundings, self.allow = max_groundings, allow
         # with a predicate for each quantified part
@@ -123,11 +140,16 @@ class _Grounder:
 
     def _size(self, v: Range) -> int:
         low, high = self._window(v)
-        return max(0, high - low)
+        more = self.multiples.size(v.type) - self.world.sizes[v.type] if self.multiples is not None else 0
+        return max(0, high - low + more)
 
     def _add(self, rows: Rows, literals: Literals, share: float) -> None:
         """Add features of the current rule; groundings that the evidence violates go into the count."""
         decided = literals.counts == 0
+        shares = np.broadcast_to(share, rows.n)
+        if self.multiples is not None:
+            shares = share * self.multiples.repeats(
+                [(self.ranges[name].type, column) for name, column in rows.columns.items()], rows.n)
         if self.rule.is_hard:
             if decided.any():
                 raise self._violated(rows.take(np.flatnonzero(decided)[:1]))
@@ -137,10 +159,10 @@ class _Grounder:
             for name, size in zip(self.rule.per_constant, self.shapes[self.r], strict=True):
                 params = params * size + rows.columns[name]
             params += self.offsets[self.r]
-            np.subtract.at(self.base, params[decided], share)
+            np.subtract.at(self.base, params[decided], shares[decided])
         if decided.any():
-            literals, params = literals.keep(~decided), params[~decided]
-        self.draft.add(literals, params, share)
+            literals, params, shares = literals.keep(~decided), params[~decided], shares[~decided]
+        self.draft.add(literals, params, shares)
 
     def _violated(self, row: Rows) -> RuleError:
         where = ", ".join(f"{name} = {self.world.theory.type[self.ranges[name].type].constants[int(column[0])]}"
@@ -182,7 +204,7 @@ class _Grounder:
             yield rows, Literals.joined(parts)
 
     def _relation(self, k: int, literal: Literal, windows: Mapping[str, tuple[int, int]]) -> Relation:
-        can, must = self._table(literal)
+        can, must = self._possible(literal), self._table(literal)[1]
         if literal.predicate not in self.world.supports:
             return table_of(can, literal.args, {name: self.world.sizes[self.ranges[name].type] for name in self.ranges})
         # rules that differ in the names of their variables only share what a pattern keeps
@@ -198,29 +220,35 @@ class _Grounder:
             self._lists[key] = pattern
         return Listed(k, self._lists[key].renamed(names), can, literal.negated, not bool(must.all()))
 
+    def _possible(self, literal: Literal) -> np.ndarray:
+        """Over all atoms of the predicate, or all in its list: whether rows may have the literal."""
+        return self._table(literal)[0]
+
     def _table(self, literal: Literal) -> tuple[np.ndarray, np.ndarray]:
         """Over all atoms of the predicate, or all in its list: whether the literal can be true, and whether it must."""
         key = (literal.predicate, literal.negated, literal.labels)
         if key not in self._tables:
             if literal.predicate in self.parts:
                 part = self.parts[literal.predicate]
-                can, must = part.can, part.must
-            elif literal.labels is not None:
-                values = self.world.values[literal.predicate]
-                chosen = np.isin(np.arange(values.shape[-1]), list(literal.labels))
-                can, must = (values[..., chosen] != 0).any(-1), (values[..., ~chosen] == 0).all(-1)
+                self._tables[key] = (~part.must, ~part.can) if literal.negated else (part.can, part.must)
             else:
-                values = self.world.values[literal.predicate]
-                if literal.predicate in self.world.supports:
-                    values = values.reshape(-1)
-                can, must = values != 0, values == 1
-            self._tables[key] = (~must, ~can) if literal.negated else (can, must)
+                self._tables[key] = self._truth(literal, self.world.values[literal.predicate])
         return self._tables[key]
+
+    def _truth(self, literal: Literal, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Whether a literal can be true, and whether it must, by the values of its predicate."""
+        if literal.labels is not None:
+            chosen = np.isin(np.arange(values.shape[-1]), list(literal.labels))
+            can, must = (values[..., chosen] != 0).any(-1), (values[..., ~chosen] == 0).all(-1)
+        else:
+            values = values.reshape(-1) if literal.predicate in self.world.supports else values
+            can, must = values != 0, values == 1
+        return (~must, ~can) if literal.negated else (can, must)
 
     def _open_literals(self, k: int, literal: Literal, rows: Rows) -> Literals:
         """The literal in the rows whose evidence does not decide it: its variable, and the values that make it true."""
         predicate, must = self.theory.predicate[literal.predicate], self._table(literal)[1]
-        numbers, card = self.variables[predicate.name], n_values(predicate, self.world.sizes)
+        numbers, card = self.variables[predicate.name], card_of(self.world, predicate.name)
         if bool(must.all()):
             return Literals.none(rows.n)
         value: np.ndarray | None = None

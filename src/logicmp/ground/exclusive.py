@@ -1,31 +1,38 @@
-"""A hard "at most one", written as a rule, as a variable with one value for each choice.
+"""Hard "at most one" and "exactly one", written as rules, as variables with one value for each choice.
 
 Room: ground.
 
     !M(x,y) v !M(x,z) v y = z.      over 50 x and 200 y: 1,990,000 groundings, all in cliques of 200 atoms
     M(x, y?)                        50 variables with 201 values each, and no rule
+    EXIST y M(x,y).                 in addition: M(x, y!), 200 values each
 
-Both allow the same worlds with the same weights, so every method that sums over worlds or searches them may use the
-second.
+Both allow the same worlds with the same weights, so every method may use the second. If the atoms of M are listed, each
+variable has the values of its own atoms in the list.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
 from dataclasses import replace
 
 import numpy as np
 
+from ..facts.supports import make_support
 from ..facts.world import World, one_value_each
 from ..normalize.budget import Budget
 from ..normalize.cubes import Differ, Literal, Var
 from ..normalize.expand import Expander, rename_apart, variable_ranges
-from ..parse.syntax import Atom, Equal, Not, atoms
+from ..parse.syntax import Atom, Equal, Exists, Not, Variable, atoms
 from ..parse.theory import Predicate, Rule, Theory
+
+# listed values are stored in rows as long as the longest: places for values that may be empty, for each listed atom
+MAX_EMPTY = 8
 
 
 def merge_exclusive(world: World) -> World:
     """The same worlds, with each hard rule of the form `!M(x,y) v !M(x,z) v y = z` as `M(x, y?)`, and a note on it.
+
+    A hard rule `EXIST y M(x,y)` then makes it `M(x, y!)`.
 
     >>> from logicmp import parse_facts, parse_theory
     >>> from logicmp.facts.world import build_world
@@ -36,13 +43,12 @@ def merge_exclusive(world: World) -> World:
     """
     for rule in world.theory.rules:
         found = find_at_most_one(rule, world.theory)
-        if found is None or found[0] in world.supports:
-            continue
-        name, place = found
-        if ((world.values[name] == 1).sum(place) > 1).any():
-            # the evidence violates the rule: grounding it says where
-            continue
-        world = _merge(world, rule, name, place)
+        if found is not None:
+            world = _merge(world, rule, *found)
+    for rule in world.theory.rules:
+        name = find_some_value(rule, world.theory)
+        if name is not None:
+            world = _require(world, rule, name)
     return world
 
 
@@ -79,17 +85,85 @@ def _one_argument(predicate: Predicate, one: Literal, other: Literal, apart: Dif
     return predicate.name, differing[0]
 
 
+def find_some_value(rule: Rule, theory: Theory) -> str | None:
+    """The predicate whose variables must have a value, if a hard rule says only that."""
+    body = rule.formula
+    if not rule.is_hard or not isinstance(body, Exists) or len(body.variables) != 1:
+        return None
+    atom = body.body
+    if not isinstance(atom, Atom) or not theory.predicate[atom.predicate].may_be_none:
+        return None
+    names = [arg.name for arg in atom.args if isinstance(arg, Variable) and not arg.offset]
+    is_value = [k for k, name in enumerate(names) if name == body.variables[0].name]
+    if len(set(names)) != len(atom.args) or tuple(is_value) != theory.predicate[atom.predicate].functional:
+        return None
+    return atom.predicate
+
+
 def _merge(world: World, rule: Rule, name: str, place: int) -> World:
+    """The world with values of a predicate, or the same world if its atoms or the evidence do not allow them."""
     old = world.theory.predicate[name]
     if old.is_categorical:
         # a second rule about the same predicate: a matching has only one direction as values
         return world
-    arguments = tuple(replace(a, mark="?") if k == place else a for k, a in enumerate(old.arguments))
-    new = replace(old, arguments=arguments)
-    theory = replace(world.theory, rules=tuple(r for r in world.theory.rules if r is not rule),
-                     predicates=tuple(new if p.name == name else p for p in world.theory.predicates))
-    values: Mapping[str, np.ndarray] = {**world.values, name: world.values[name].copy()}
-    one_value_each(new, values[name])
-    where = f"line {rule.span.line}" if rule.span is not None else "a hard rule"
-    note = f"{where} allows at most one {old.types[place]} in {name}: treated as {new}"
-    return replace(world, theory=theory, values=values, warnings=(*world.warnings, note))
+    new = replace(old, arguments=tuple(replace(a, mark="?") if k == place else a for k, a in enumerate(old.arguments)))
+    values, unary, supports = world.values[name].copy(), world.unary.get(name), world.supports
+    if name in supports:
+        listed = make_support(new, supports[name].columns, world.sizes)
+        if listed.n_values > MAX_EMPTY * max(len(listed), 2**17):
+            return world
+        at = listed.find(supports[name].columns)
+        shape = listed.n_values // listed.width, listed.width
+        values = _scattered(values, at, shape)
+        unary = None if unary is None else _scattered(unary, at, shape)
+        supports = {**supports, name: listed}
+    if bool(((values == 1).sum(1 if name in supports else place) > 1).any()):
+        # the evidence violates the rule: grounding it says where
+        return world
+    changed = replace(world, theory=_with_predicate(world.theory, new), supports=supports,
+                      values={**world.values, name: values},
+                      unary=world.unary if unary is None else {**world.unary, name: unary})
+    one_value_each(changed.stored(name), values)
+    note = f"{_where(rule)} allows at most one {old.types[place]} in {name}: treated as {new}"
+    return _without_rule(changed, rule, note)
+
+
+def _require(world: World, rule: Rule, name: str) -> World:
+    """The world in which variables must have a value, or the same world if the evidence leaves one without any."""
+    old = world.theory.predicate[name]
+    new = replace(old, arguments=tuple(replace(a, mark="!") if k in old.functional else a
+                                       for k, a in enumerate(old.arguments)))
+    values = world.values[name].copy()
+    axes = old.functional
+    if name in world.supports:
+        axes = tuple(range(1, values.ndim))
+        if len(values) < math.prod(world.sizes[t] for k, t in enumerate(old.types) if k not in old.functional):
+            # grounding the rule says which variable is not listed
+            return world
+    n_left = (values != 0).sum(axes)
+    if bool((n_left == 0).any()) or (name in world.unary and bool((n_left == 1).any())):
+        # a variable without values is an error; one with a single value would lose its soft evidence
+        return world
+    changed = replace(world, theory=_with_predicate(world.theory, new), values={**world.values, name: values})
+    one_value_each(changed.stored(name), values)
+    return _without_rule(changed, rule, f"{_where(rule)} requires a value: {name} is treated as {new}")
+
+
+def _scattered(x: np.ndarray, at: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+    """Values by listed atom, at their places among the values of variables; the other places are false."""
+    found = np.zeros(shape, dtype=x.dtype)
+    found.reshape(-1)[at] = x
+    return found
+
+
+def _with_predicate(theory: Theory, new: Predicate) -> Theory:
+    return replace(theory, predicates=tuple(new if p.name == new.name else p for p in theory.predicates))
+
+
+def _without_rule(world: World, rule: Rule, note: str) -> World:
+    theory = replace(world.theory, rules=tuple(r for r in world.theory.rules if r is not rule))
+    return replace(world, theory=theory, warnings=(*world.warnings, note))
+
+
+def _where(rule: Rule) -> str:
+    return f"line {rule.span.line}" if rule.span is not None else "a hard rule"

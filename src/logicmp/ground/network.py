@@ -32,6 +32,14 @@ def n_values(predicate: Predicate, sizes: Mapping[str, int]) -> int:
     return 2
 
 
+def card_of(world: World, name: str) -> int:
+    """The number of values of each variable of a predicate, as a world stores them."""
+    predicate, support = world.theory.predicate[name], world.supports.get(name)
+    if support is not None and support.lists_values:
+        return support.width + predicate.may_be_none
+    return n_values(predicate, world.sizes)
+
+
 HARD = -1
 # of the table of all sets and values
 MAX_CELLS = 2**28
@@ -239,20 +247,21 @@ class Draft:
         self.rule = 0
         # of each entry: the lengths of its features, their variables, sets, weights and defined variables
         self._columns: list[tuple[np.ndarray, ...]] = []
-        # of each entry: how many features, their share and rule
-        self._about: list[tuple[int, float, int]] = []
+        # of each entry: how many features, their shares and rule
+        self._about: list[tuple[int, np.ndarray, int]] = []
 
     def new_variables(self, n: int) -> np.ndarray:
         """The numbers of n more variables, with two values each."""
         self.n_variables += n
         return np.arange(self.n_variables - n, self.n_variables)
 
-    def add(self, literals: Literals, params: np.ndarray, share: float = 1.0,
+    def add(self, literals: Literals, params: np.ndarray, shares: np.ndarray | None = None,
             defined: np.ndarray | None = None) -> None:
         """Add features of the current rule, without those that contradict themselves.
 
         Args:
             params: the weight of each feature, or HARD.
+            shares: what each feature counts, None for 1.
             defined: the quantified part's variable that each feature defines, -1 for none.
         """
         simple, left = simplify(literals, self.sets)
@@ -260,7 +269,10 @@ class Draft:
             defines = np.broadcast_to(np.int32(-1), simple.n) if defined is None else defined[left]
             columns = simple.counts, simple.var, simple.set, params if left.all() else params[left], defines
             self._columns.append(tuple(column.astype(np.int32, copy=False) for column in columns))
-            self._about.append((simple.n, share, self.rule))
+            shares = np.broadcast_to(1.0, simple.n) if shares is None else shares[left]
+            if bool((shares == shares[0]).all()):
+                shares = np.broadcast_to(shares[0], simple.n)
+            self._about.append((simple.n, shares, self.rule))
 
     def tie(self, products: Literals, variable: np.ndarray, is_true: bool) -> None:
         """Forbid each product together with the given value of its variable, which it helps to define."""
@@ -274,17 +286,27 @@ class Draft:
         found = {}
         for k, name in enumerate(("lengths", "var", "set", "param", "defines")):
             found[name] = np.concatenate([empty, *(columns[k] for columns in self._columns)])
-        self._columns.clear()
         lengths = found.pop("lengths")
         n = np.array([n for n, _, _ in self._about], dtype=np.int64)
         found |= {"begins": np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]),
-                  "share": np.repeat(np.array([share for _, share, _ in self._about], dtype=np.float64), n),
+                  "share": np.concatenate([np.zeros(0), *(shares for _, shares, _ in self._about)]),
                   "rule": np.repeat(np.array([rule for _, _, rule in self._about], dtype=np.int32), n)}
         for name in ("share", "defines"):
             # one number for all features needs no memory
             if len(lengths) and bool((found[name] == found[name][0]).all()):
                 found[name] = np.broadcast_to(found[name][0], lengths.shape)
+        self._columns.clear()
+        self._about.clear()
         return found
+
+    def mark(self) -> tuple[int, int]:
+        """How many entries there are, for `cut`."""
+        return len(self._columns), self.n_variables
+
+    def cut(self, mark: tuple[int, int]) -> None:
+        """Remove what was added since a mark."""
+        del self._columns[mark[0] :], self._about[mark[0] :]
+        self.n_variables = mark[1]
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ Room: ground.
     S(A).  S(x) => T(x).            S(A) and T(A) lose their value 0
     S(A).  S(x) => T(x).  !T(A).    error: no world satisfies the hard rules and the evidence
 
-Every method that works on the ground network starts here. MC-SAT propagates once more in each step, in compiled code.
+Every method that works on the ground network starts here.
 """
 
 from __future__ import annotations
@@ -48,10 +48,6 @@ class _Literals:
     def is_certain(self, kinds: np.ndarray) -> np.ndarray:
         """Whether a literal is true for all possible values of its variable."""
         return np.asarray(self.n_small[kinds] == np.where(self.is_other[kinds], 0, self.n_possible[self.var[kinds]]))
-
-    def is_impossible(self, kinds: np.ndarray) -> np.ndarray:
-        """Whether a literal is false for all possible values of its variable."""
-        return np.asarray(self.n_small[kinds] == np.where(self.is_other[kinds], self.n_possible[self.var[kinds]], 0))
 
     def exclude(self, kinds: np.ndarray) -> np.ndarray:
         """Make some literals false; returns the variables that lost a value."""
@@ -107,20 +103,6 @@ def propagate(network: Network) -> np.ndarray:
             raise contradiction(network, int(changed[literals.n_possible[changed] == 0][0]))
         todo = literals.features_of(changed)
     return possible
-
-
-def n_open_literals(network: Network, possible: np.ndarray) -> np.ndarray:
-    """How many literals of each feature are neither certain nor impossible; -1 if the feature cannot be true.
-
-    Args:
-        possible: for each value of each variable, see `propagate`.
-    """
-    literals = _Literals(network, np.arange(network.n_features), possible)
-    is_impossible = literals.is_impossible(literals.kind)
-    is_open = ~is_impossible & ~literals.is_certain(literals.kind)
-    found = np.bincount(literals.feature, is_open, network.n_features).astype(np.int64)
-    found[literals.feature[is_impossible]] = -1
-    return found
 
 
 def contradiction(network: Network, variable: int | None = None) -> LogicMPError:

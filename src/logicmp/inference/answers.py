@@ -11,23 +11,31 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import CostError, closest
+from ..errors import CostError, LogicMPError, closest
+from ..facts.columns import Evidence
 from ..facts.db import PLAIN_FACT_CONSTANT
+from ..facts.frames import make_frame
 from ..facts.world import World
-from ..ground.network import Network, n_values
-from ..limits import need
+from ..files import write_whole
+from ..ground.network import Network, card_of
+from ..ground.worlds import describe_supports
 from ..normalize.expand import variable_ranges
+from ..page import plural
 from ..parse.query import Query
 from ..parse.syntax import PLAIN_LABEL, Atom, Variable, free_variables, put_constants, quoted
 from ..parse.theory import Predicate, Rule, Theory
 from .method import Problem, Solution, Status
+from .report import build_report, to_notebook
 
 if TYPE_CHECKING:
     import pandas
+    import polars
+    import pyarrow
     from torch import Tensor
 
 
@@ -98,7 +106,7 @@ def odds_of_values(network: Network, p: np.ndarray) -> dict[str, np.ndarray]:
             odds[name] = np.broadcast_to(0.0, world.values[name].shape)
             continue
         predicate = world.stored(name)
-        card = n_values(predicate, world.sizes)
+        card = card_of(world, name)
         places = starts[variables][..., None] + np.arange(card)
         with np.errstate(invalid="ignore"):
             odds[name] = atom_log_odds(predicate, world, np.append(p, np.zeros(card))[places])
@@ -164,12 +172,22 @@ class Answer:
         for values in zip(*places, strict=True) if places else [()]:
             yield str(put_constants(formula, dict(zip(self.bindings, values, strict=True)), constants))
 
-    def labels(self) -> tuple[str, ...]:
-        """The labels that each atom of a multi-class predicate has an answer for, in order; else none."""
-        formula = self.query.formula
-        if not isinstance(formula, Atom):
-            return ()
-        return tuple(formula.labels or self.theory.predicate[formula.predicate].labels or ())
+    def arguments(self) -> dict[str, np.ndarray]:
+        """The constants of each argument of a queried atom, for each answer; a multi-class one has its label last."""
+        atom = self.query.formula
+        assert isinstance(atom, Atom)
+        predicate = self.theory.predicate[atom.predicate]
+        labels = (None,) if predicate.labels is None else atom.labels or predicate.labels
+        n = len(self.log_odds) // len(labels)
+        found = {}
+        for k, (argument, term) in enumerate(zip(predicate.types, atom.args, strict=True)):
+            name = argument if predicate.types.count(argument) == 1 else f"{argument}_{k + 1}"
+            if isinstance(term, Variable):
+                constants = np.array(self.theory.type[argument].constants, dtype=object)
+                found[name] = constants[self.bindings[term.name]].repeat(len(labels))
+            else:
+                found[name] = np.full(n * len(labels), term.name, dtype=object)
+        return found if predicate.labels is None else {**found, "label": np.array(labels * n, dtype=object)}
 
     def _labels(self) -> list[str]:
         """The suffix of each answer for one atom: ` = B-PER` for a multi-class predicate, else empty."""
@@ -196,14 +214,17 @@ class Marginals(Mapping[str, float]):
         world: the evidence, and the constants.
         method: name of the method.
         semantics: "exact", "paper" or "alchemy".
+        facts: the evidence as it was given.
     """
 
-    def __init__(self, answers: Sequence[Answer], solution: Solution, world: World, method: str, semantics: str):
+    def __init__(self, answers: Sequence[Answer], solution: Solution, world: World, method: str, semantics: str,
+                 facts: Evidence):
         self.answers = list(answers)
         self.solution = solution
         self.world = world
         self.method = method
         self.semantics = semantics
+        self.facts = facts
         self._index: dict[str, int] | None = None
 
     @property
@@ -224,6 +245,11 @@ class Marginals(Mapping[str, float]):
     def status(self) -> Status:
         """Why the method stopped: exact, optimal, converged, or at its limit of iterations or time."""
         return self.solution.status
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the method ended by itself; if not, these are the best answers up to the time limit."""
+        return self.status is not Status.TIME
 
     @property
     def notes(self) -> list[str]:
@@ -249,16 +275,84 @@ class Marginals(Mapping[str, float]):
     def __len__(self) -> int:
         return len(self._places())
 
+    def describe(self) -> Iterator[str]:
+        """Lines about the input, the assumptions, and how the answers were computed."""
+        theory = self.facts.theory
+        yield (f"{plural(len(theory.predicates), 'predicate')}, {plural(len(theory.rules), 'rule')}, "
+               f"{plural(len(self.facts), 'fact')}")
+        n_unweighted = sum(rule.weight is None and not rule.is_hard for rule in theory.rules)
+        if n_unweighted:
+            yield f"{plural(n_unweighted, 'rule')} without a weight: using 1 (logicmp learn learns weights)"
+        yield self.world.describe()
+        if self.world.supports:
+            dense = ", ".join(f"{report.predicate} ({report.atoms:,} atoms)" for report in describe_supports(self.world)
+                              if report.kind == "dense")
+            yield f"dense:        {dense or 'none'}"
+            if self.solution.n_rows is not None:
+                yield f"rows of the rules over sparse predicates: {self.solution.n_rows:,}"
+        yield f"semantics: {self.semantics}; method: {self.method}"
+        yield from self.notes
+        if self.log_partition is not None:
+            yield f"log Z = {self.log_partition:.9g}"
+        elif self.solution.elbo is not None:
+            has_hard = any(rule.is_hard for rule in theory.rules)
+            yield f"lower bound of log Z{', hard rules softened,' * has_hard} = {self.solution.elbo:.9g}"
+
     def __repr__(self) -> str:
         return f"Marginals({len(self)} answers by {self.method})"
 
-    def to_pandas(self) -> pandas.DataFrame:
-        """A table with the columns atom, probability and log_odds."""
-        need("pandas", "pandas", "to_pandas")
-        import pandas
+    def _repr_html_(self) -> str:
+        return to_notebook(self)
 
-        return pandas.DataFrame({"atom": [text for answer in self.answers for text in answer.texts()],
-                                 "probability": self.probabilities, "log_odds": self.log_odds})
+    def report(self, path: str | Path | None = None) -> str:
+        """One HTML page that needs no other file: what was read and assumed, answers, course, explanations.
+
+        Args:
+            path: also write the page to this file.
+        """
+        page = build_report(self)
+        if path is not None:
+            write_whole(Path(path), page, "the report")
+        return page
+
+    def to_pandas(self, predicate: str | None = None) -> pandas.DataFrame:
+        """A table of pandas; see `columns`."""
+        return make_frame(self.columns(predicate), "pandas")
+
+    def to_polars(self, predicate: str | None = None) -> polars.DataFrame:
+        """A table of polars; see `columns`."""
+        found: polars.DataFrame = make_frame(self.columns(predicate), "polars")
+        return found
+
+    def to_arrow(self, predicate: str | None = None) -> pyarrow.Table:
+        """A table of pyarrow; see `columns`."""
+        return make_frame(self.columns(predicate), "arrow")
+
+    def columns(self, predicate: str | None = None) -> dict[str, Any]:
+        """The answers as columns: atom, probability and log_odds.
+
+        >>> from logicmp import infer
+        >>> found = infer("Friends(person, person)\\n1 Friends(x, y)", "?Friends(Anna, Bob)", "Friends(x, Bob)")
+        >>> list(found.columns()), list(found.columns("Friends"))
+        (['atom', 'probability', 'log_odds'], ['person_1', 'person_2', 'probability', 'log_odds'])
+
+        Args:
+            predicate: a queried predicate, for a table of its atoms only, with one column for each argument instead of
+                the text of the atom; the columns have the names of the types, with numbers if a type is there twice.
+        """
+        chosen = self.answers
+        if predicate is None:
+            found: dict[str, Any] = {"atom": [text for answer in chosen for text in answer.texts()]}
+        else:
+            chosen = [answer for answer in self.answers if isinstance(answer.query.formula, Atom)
+                      and answer.query.formula.predicate == predicate]
+            if not chosen:
+                names = [atom.predicate for answer in self.answers if isinstance(atom := answer.query.formula, Atom)]
+                raise LogicMPError(f"predicate {predicate!r} was not queried", closest(predicate, names, "predicate"))
+            parts = [answer.arguments() for answer in chosen]
+            found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        odds = np.concatenate([np.zeros(0), *(answer.log_odds for answer in chosen)])
+        return {**found, "probability": as_probability(odds), "log_odds": odds}
 
     def to_tensors(self) -> dict[str, Tensor]:
         """The probabilities of all atoms of each queried predicate, as tensors of the layer; sparse ones are sparse."""

@@ -1,4 +1,4 @@
-"""Hinge-loss Markov random fields (PSL): truth degrees between 0 and 1, found by consensus ADMM.
+"""Hinge-loss Markov random fields (PSL): truth degrees between 0 and 1, of the least loss.
 
 Room: inference.  Bach, Broecheler, Huang & Getoor (2017).
 
@@ -7,12 +7,15 @@ Room: inference.  Bach, Broecheler, Huang & Getoor (2017).
 
 Every feature (a product of literals that is true where a rule is violated) is read in the logic of Lukasiewicz: the
 sum of the literals' truth minus the largest sum at which the product is false. The loss is convex. Its minimum is one
-world in degrees of truth, not a probability.
+world in degrees of truth, not a probability. Consensus ADMM finds it; a large sum of squares without constraints is
+minimized by one truth value after the other, which needs many times fewer rounds.
 """
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import ClassVar
 
 import numpy as np
@@ -22,6 +25,7 @@ from ..ground.features import expected_counts, log_weights, queried_features, so
 from ..ground.join import ragged_ranges
 from ..ground.network import Network
 from ..ground.propagate import propagate
+from ..limits import Limits
 from .answers import EPSILON, odds_of_counts, odds_of_values
 from .method import Method, Problem, Solution, Status
 
@@ -31,6 +35,10 @@ BALANCE, TOO_FAR = 2.0, 10.0
 RANGE = (1e-3, 1e3)
 # rounds between two checks of the residuals
 PERIOD = 10
+# entries of all hinges from which a compiled loop is worth its import, if numba is installed; the parts that it is in
+COMPILED, N_PARTS = 300_000, 4
+# features whose hinges are made at once
+PIECE = 2**19
 # a constraint that is violated by more gets a note
 MAX_VIOLATION = 1e-3
 
@@ -51,10 +59,17 @@ class HingeLoss:
     weight: np.ndarray
     squared: bool
 
+    @property
+    def n_entries(self) -> int:
+        return len(self.value)
+
+    def total(self, truth: np.ndarray) -> np.ndarray:
+        """The sum of each hinge."""
+        return np.bincount(self.owner, self.coefficient * truth[self.value], len(self.bound))
+
     def distance(self, truth: np.ndarray) -> np.ndarray:
         """The distance of each hinge to satisfaction."""
-        total = np.bincount(self.owner, self.coefficient * truth[self.value], len(self.bound))
-        return np.asarray((total - self.bound).clip(0, None))
+        return np.asarray((self.total(truth) - self.bound).clip(0, None))
 
     def __call__(self, truth: np.ndarray) -> float:
         """The loss, without the constraints."""
@@ -81,19 +96,30 @@ def build_loss(network: Network, squared: bool) -> HingeLoss:
                         rule.span, "its loss would have many minima; negate the rule, or use exact, mean-field, bp, "
                         "gibbs or mc-sat")
     chosen = np.flatnonzero(weight != 0)
+    # in pieces, because what is computed on the way needs ten times the memory of the result
+    pieces = [_hinges(network, some, counts, weight) for some in np.array_split(chosen, 1 + len(chosen) // PIECE)]
+    owner, value, coefficient, bound = ([piece[k] for piece in pieces] for k in range(4))
+    begins = np.cumsum([0, *map(len, bound)])
+    var, singles, log_weight = soft_evidence(network)
+    row, more_value, more_coefficient, constant = _entries(network, var, singles)
+    return HingeLoss(
+        int(network.starts[-1]),
+        np.concatenate([*(own + np.int32(begin) for own, begin in zip(owner, begins, strict=False)),
+                        (len(chosen) + row).astype(np.int32)]),
+        np.concatenate([*value, more_value.astype(np.int32)]), np.concatenate([*coefficient, more_coefficient]),
+        np.concatenate([*bound, -constant]), np.concatenate([np.abs(weight[chosen]), -log_weight]), squared)
+
+
+def _hinges(network: Network, chosen: np.ndarray, counts: np.ndarray, weight: np.ndarray
+            ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The hinges of some features: of each entry its hinge, value and coefficient; and the bound of each hinge."""
     owner, literal = ragged_ranges(network.begins[chosen], counts[chosen])
     is_flipped = (weight[chosen] < 0)[owner]
     sets = network.set[literal]
     sets[is_flipped] = network.sets.complement(sets[is_flipped])
     row, value, coefficient, constant = _entries(network, network.var[literal], sets)
     bound = counts[chosen] - 1 - np.bincount(owner, constant, len(chosen))
-    var, singles, log_weight = soft_evidence(network)
-    more, more_value, more_coefficient, more_constant = _entries(network, var, singles)
-    return HingeLoss(
-        int(network.starts[-1]), np.concatenate([owner[row], len(chosen) + more]),
-        np.concatenate([value, more_value]), np.concatenate([coefficient, more_coefficient]),
-        np.concatenate([bound, -more_constant]),
-        np.concatenate([np.abs(weight[chosen]), -log_weight]), squared)
+    return owner[row].astype(np.int32), value.astype(np.int32), coefficient, bound
 
 
 def _entries(network: Network, var: np.ndarray, sets: np.ndarray
@@ -104,7 +130,8 @@ def _entries(network: Network, var: np.ndarray, sets: np.ndarray
     """
     small, is_other = (column[sets] for column in network.sets.smaller())
     row, value = network.sets.values_of(small)
-    return row, network.starts[var][row] + value, np.where(is_other, -1.0, 1.0)[row], is_other.astype(np.float64)
+    return (row, network.starts[var][row] + value, np.where(is_other, -1, 1).astype(np.int8)[row],
+            is_other.astype(np.float64))
 
 
 @dataclass
@@ -118,12 +145,11 @@ class HingeLossMRF(Method):
     Args:
         squared: use the squares of the distances to satisfaction (graded truth), or the distances (mostly 0 and 1).
         iterations: limit of rounds.
-        tolerance: stop when the copies of a truth value differ from it, and it from the round before, by at most this.
+        tolerance: stop when no truth value changes by more than this in a round, and its copies differ by at most this.
         step_size: how strongly copies attract each other at first; it is adapted.
     """
 
     name: ClassVar[str] = "hl-mrf"
-    is_logical: ClassVar[bool] = False
     squared: bool = True
     iterations: int = 20_000
     tolerance: float = 1e-6
@@ -131,6 +157,7 @@ class HingeLossMRF(Method):
 
     def solve(self, problem: Problem) -> Solution:
         network = problem.network()
+        problem.progress("making hinges", 0, 0)
         # a contradiction that propagation finds is an error, not a loss
         propagate(network)
         loss = build_loss(network, self.squared)
@@ -145,49 +172,131 @@ class HingeLossMRF(Method):
             network, expected_counts(network, _truth_of_queried(network, truth))), notes=notes)
 
     def minimize(self, loss: HingeLoss, network: Network, problem: Problem) -> tuple[np.ndarray, Status, str]:
-        """Consensus ADMM: every hinge has its own copy of its truth values.
+        """The truth of each value of each variable, why it stopped, and a note on it."""
+        is_compiled = loss.n_entries >= COMPILED and find_spec("numba") is not None
+        if is_compiled and is_smooth(loss, network):
+            return self.descend(loss, network, problem)
+        return self.agree(loss, network, problem, CompiledCopies if is_compiled else Copies)
 
-        Returns the truth of each value of each variable, why it stopped, and a note on it.
-        """
+    def descend(self, loss: HingeLoss, network: Network, problem: Problem) -> tuple[np.ndarray, Status, str]:
+        """Coordinate descent on a smooth loss: each truth value in turn moves to its minimum given the others."""
+        from .hlmrf_loops import by_value, descend
+
+        limits = problem.limits
+        truth = Feasible(network).middle()
+        begins = np.concatenate([[0], np.cumsum(np.bincount(loss.value, minlength=loss.n_values))])
+        hinge, coefficient = by_value(begins, loss.owner, loss.value, loss.coefficient)
+        places = np.flatnonzero(np.diff(begins))
+        excess = loss.total(truth) - loss.bound
+        change, seconds = np.inf, 0.0
+        for done in range(self.iterations):
+            problem.progress(self.name, done, self.iterations)
+            if change <= self.tolerance:
+                return truth, Status.CONVERGED, f"{self.name} converged after {done} rounds"
+            if limits.is_over(seconds):
+                return self._stopped(truth, limits, done, change)
+            begin = limits.now()
+            change = descend(places, begins, hinge, coefficient, loss.weight, truth, excess)
+            seconds = limits.now() - begin
+        return self._unfinished(truth, change)
+
+    def _stopped(self, truth: np.ndarray, limits: Limits, done: int, change: float) -> tuple[np.ndarray, Status, str]:
+        return truth, Status.TIME if done else Status.NONE, (
+            f"{self.name} was stopped after {limits.seconds} s and {done} rounds, the last change was {change:.2g}")
+
+    def _unfinished(self, truth: np.ndarray, change: float) -> tuple[np.ndarray, Status, str]:
+        return truth, Status.ITERATIONS if self.iterations else Status.NONE, (
+            f"{self.name} did not converge in {self.iterations} rounds: the last change was {change:.2g}; raise "
+            "iterations")
+
+    def agree(self, loss: HingeLoss, network: Network, problem: Problem, kind: type[Copies]
+              ) -> tuple[np.ndarray, Status, str]:
+        """Consensus ADMM: every hinge has its own copy of its truth values."""
         limits = problem.limits
         feasible = Feasible(network)
         truth = feasible.middle()
-        counts = np.bincount(loss.value, minlength=loss.n_values)
-        is_used = counts > 0
-        norm = np.bincount(loss.owner, loss.coefficient**2, len(loss.bound))
+        copies = kind(loss, truth)
         step_size = self.step_size
-        copies = truth[loss.value]
-        dual = np.zeros(len(copies))
-        residuals, changed = (np.inf, np.inf), 0
+        residuals, changed, seconds = (np.inf, np.inf), 0, 0.0
         for done in range(self.iterations):
             if done % PERIOD == 0:
                 problem.progress(self.name, done, self.iterations)
-                if max(residuals) <= self.tolerance or not len(copies):
+                if max(residuals) <= self.tolerance or not loss.n_entries:
                     return truth, Status.CONVERGED, f"{self.name} converged after {done} rounds"
-                if limits.is_over():
-                    return truth, Status.TIME if done else Status.NONE, (
-                        f"{self.name} was stopped after {limits.seconds} s and {done} rounds, the last change was "
-                        f"{max(residuals):.2g}")
-            target = truth[loss.value] - dual
-            excess = np.bincount(loss.owner, loss.coefficient * target, len(loss.bound)) - loss.bound
-            step = _hinge_step(loss, excess.clip(0, None), norm, step_size)
-            copies = target - step[loss.owner] * loss.coefficient
-            before = truth
-            mean = np.bincount(loss.value, copies + dual, loss.n_values) / np.maximum(counts, 1)
-            truth = feasible.project(np.where(is_used, mean, truth), counts)
-            dual += copies - truth[loss.value]
+            if limits.is_over(seconds):
+                return self._stopped(truth, limits, done, max(residuals))
+            begin = limits.now()
+            mean, apart = copies.move(truth, step_size)
+            before, truth = truth, feasible.project(np.where(copies.counts, mean, truth), copies.counts)
+            seconds = limits.now() - begin
             if done % PERIOD == PERIOD - 1:
-                apart, force = (float(np.abs(x).max())
-                                for x in (copies - truth[loss.value], step_size * (truth - before)))
+                force = step_size * float(np.abs(truth - before).max())
                 residuals = (apart, force)
                 # less and less often, because ADMM need not converge while the step size changes
                 if done > 1.5 * changed and (apart > TOO_FAR * force or force > TOO_FAR * apart):
                     changed = done
-                    new = np.clip(step_size * (BALANCE if apart > force else 1 / BALANCE), *RANGE)
-                    step_size, dual = new, dual * (step_size / new)
-        return truth, Status.ITERATIONS if self.iterations else Status.NONE, (
-            f"{self.name} did not converge in {self.iterations} rounds: the last change was {max(residuals):.2g}; "
-            "raise iterations")
+                    new = float(np.clip(step_size * (BALANCE if apart > force else 1 / BALANCE), *RANGE))
+                    copies.rescale(truth, step_size / new)
+                    step_size = new
+        return self._unfinished(truth, max(residuals))
+
+
+def is_smooth(loss: HingeLoss, network: Network) -> bool:
+    """Whether the loss is a sum of squares, and each hinge is over binary variables: no constraint ties any two."""
+    is_used = np.zeros(loss.n_values, dtype=bool)
+    is_used[loss.value] = True
+    is_other = np.repeat(network.cards != 2, network.cards)
+    return loss.squared and bool(np.isfinite(loss.weight).all()) and not bool((is_used & is_other).any())
+
+
+class Copies:
+    """The copies that hinges have of the truth values; what is held of each is the copy plus its dual."""
+
+    def __init__(self, loss: HingeLoss, truth: np.ndarray):
+        self.loss = loss
+        self.counts = np.bincount(loss.value, minlength=loss.n_values)
+        self.held = truth[loss.value]
+
+    def move(self, truth: np.ndarray, step_size: float) -> tuple[np.ndarray, float]:
+        """Move all copies to the minimum of their hinges; returns the mean that they hold of each value, and how far a
+        copy is from the truth at most."""
+        loss = self.loss
+        norm = np.bincount(loss.owner, minlength=len(loss.bound))
+        target = 2 * truth[loss.value] - self.held
+        excess = np.bincount(loss.owner, loss.coefficient * target, len(loss.bound)) - loss.bound
+        step = _hinge_step(loss, excess.clip(0, None), norm, step_size)
+        # a copy minus the truth
+        moved = truth[loss.value] - self.held - step[loss.owner] * loss.coefficient
+        self.held += moved
+        total = np.bincount(loss.value, self.held, loss.n_values)
+        return total / np.maximum(self.counts, 1), float(np.abs(moved).max())
+
+    def rescale(self, truth: np.ndarray, by: float) -> None:
+        """Multiply all duals."""
+        self.held -= truth[self.loss.value]
+        self.held *= by
+        self.held += truth[self.loss.value]
+
+
+class CompiledCopies(Copies):
+    """The same by a compiled loop, in parts that run at the same time."""
+
+    def __init__(self, loss: HingeLoss, truth: np.ndarray):
+        super().__init__(loss, truth)
+        self.begins = np.concatenate([[0], np.cumsum(np.bincount(loss.owner, minlength=len(loss.bound)))])
+        # the number of parts is the same on every machine, and so is the order of the sums
+        self.parts = [len(loss.bound) * k // N_PARTS for k in range(N_PARTS + 1)]
+        self.workers = ThreadPoolExecutor(N_PARTS)
+
+    def move(self, truth: np.ndarray, step_size: float) -> tuple[np.ndarray, float]:
+        from .hlmrf_loops import move_copies
+
+        loss, totals = self.loss, np.zeros((N_PARTS, self.loss.n_values))
+        apart = self.workers.map(lambda k: move_copies(
+            self.parts[k], self.parts[k + 1], self.begins, loss.value, loss.coefficient, loss.bound, loss.weight, truth,
+            self.held, totals[k], step_size, loss.squared), range(N_PARTS))
+        largest = max(apart)
+        return totals.sum(0) / np.maximum(self.counts, 1), largest
 
 
 def _hinge_step(loss: HingeLoss, excess: np.ndarray, norm: np.ndarray, step_size: float) -> np.ndarray:

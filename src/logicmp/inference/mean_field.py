@@ -33,7 +33,7 @@ from ..execute.sparse import SparseExecutor
 from ..facts.world import World
 from ..ground.build import build_network
 from ..ground.engine import Grounding
-from ..ground.network import Network, n_values
+from ..ground.network import Network, card_of
 from ..normalize.build import counted_formulas
 from ..parse.theory import Predicate, Rule, Theory
 from .answers import with_evidence
@@ -63,6 +63,8 @@ class MeanField(Method):
             the evidence leaves at most 100,000 groundings open; "none" for plain mean field. The bound is that of the
             final marginals, a lower bound of log Z in both cases; plain mean field maximizes it.
         trace: keep bound and violations of every iteration.
+        temperature: log-odds are divided by it before they become the marginals that send messages, above 0; the
+            answers are read at temperature 1.
         checkpoint: file that is written every minute while a run converges; if it exists, the run resumes from it, with
             any number of processes.
         schedule: "paper", "adaptive" or "cold" to run the layer's schedule of that name once, with its own iterations
@@ -79,6 +81,7 @@ class MeanField(Method):
     hard_weight: float = 10.0
     correction: str = "tap"
     trace: bool = False
+    temperature: float = 1.0
     schedule: str | None = None
     checkpoint: str | None = None
 
@@ -163,7 +166,7 @@ class MeanField(Method):
             raise LogicMPError("a checkpoint is for one run until convergence",
                                f"leave out {'restarts' if self.restarts > 1 else 'the schedule'}, or the checkpoint")
         world, options = problem.world, (self.iterations, self.damping, self.tolerance, self.hard_weight,
-                                         self.correction)
+                                         self.correction, self.temperature)
         belongs_to = fingerprint([str(world.theory.rules), problem.semantics, str(options)],
                                  {**world.values, **{f"soft {name}": x for name, x in world.unary.items()}})
         return RunCheckpoint(Path(self.checkpoint), belongs_to, problem.grounding.shares)
@@ -185,7 +188,8 @@ class MeanField(Method):
             start, damping, done = state.logits, state.damping, state.done
             notes = [f"resumed after {state.attempt * self.iterations + done:,} iterations"]
         for attempt in range(0 if state is None else state.attempt, 1 + n_retries):
-            schedule = Schedule(self.iterations - done, damping, tolerance=self.tolerance)
+            schedule = Schedule(self.iterations - done, damping, self.temperature,
+                                tolerance=self.tolerance)
             keep = None if kept is None else partial(kept.save, attempt=attempt, damping=damping, before=done)
             found = self._iterate(problem, run, start, schedule, len(trace), correct, keep)
             done = 0
@@ -277,7 +281,7 @@ class _Correction:
         self.places: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         for name, variables in network.variables.items():
             is_open = np.asarray(variables >= 0)
-            values = np.arange(n_values(network.world.stored(name), network.world.sizes))
+            values = np.arange(card_of(network.world, name))
             self.places[name] = is_open, network.starts[variables[is_open]][:, None] + values
 
     def __call__(self, q: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -21,7 +21,7 @@ import numpy as np
 from ..errors import LogicMPError, closest
 from ..facts.supports import DENSE_ATOMS
 from ..facts.world import World
-from ..ground.build import build_network
+from ..ground.build import Multiples, build_network
 from ..ground.engine import Grounding
 from ..ground.network import Network
 from ..limits import Limits, Progress, silent
@@ -59,11 +59,17 @@ class Problem:
     seed: int = 0
     progress: Progress = silent
     limits: Limits = field(default_factory=Limits)
+    # predicates that the queries mention, by default all: samplers stop when these are accurate
+    queried: frozenset[str] = frozenset()
     # how the rows of rules over lists are made, and which of them this process has
     grounding: Grounding = field(default_factory=Grounding)
 
-    def network(self, rules: Sequence[Rule] | None = None) -> Network:
-        """The ground network of some rules, by default all rules of the theory and then the queried formulas."""
+    def network(self, rules: Sequence[Rule] | None = None, multiples: Multiples | None = None) -> Network:
+        """The ground network of some rules, by default all rules of the theory and then the queried formulas.
+
+        Args:
+            multiples: if each grounding stands for several.
+        """
         def report(done: int, n: int) -> None:
             self.progress("grounding", done, n)
             if done < n:
@@ -71,7 +77,7 @@ class Problem:
 
         rules = (*self.world.theory.rules, *self.formulas) if rules is None else rules
         return build_network(self.world, rules, self.semantics, self.limits.groundings, report,
-                             self.limits.allow)
+                             self.limits.allow, multiples)
 
 
 @dataclass
@@ -109,8 +115,6 @@ class Method(ABC):
     """A method of inference; its options are the fields of the class."""
 
     name: ClassVar[str]
-    # whether atoms are true or false in it, and not true to a degree
-    is_logical: ClassVar[bool] = True
     # a closed predicate with more atoms than this is a list of its true atoms
     dense_atoms: ClassVar[int] = DENSE_ATOMS
     # whether rules over lists run without a ground network, and whether several processes can have a share each
@@ -147,11 +151,11 @@ _WORDS = {"int": "a whole number", "float": "a number", "bool": "true or false",
 # the ranges of options, whichever method has them
 _RANGES: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(("iterations", "tolerance", "burn_in", "error", "max_search_flips", "max_cells", "max_messages"),
-                    ("at least 0", lambda x: x >= 0)),
-    **dict.fromkeys(("restarts", "chains", "samples", "max_flips", "max_states"),
-                    ("at least 1", lambda x: x >= 1)),
+                    ("at least 0", lambda x: x is None or x >= 0)),
+    **dict.fromkeys(("restarts", "chains", "samples", "max_flips", "max_states", "effective"),
+                    ("at least 1", lambda x: x is None or x >= 1)),
     "damping": ("at least 0 and below 1", lambda x: 0 <= x < 1),
     "noise": ("between 0 and 1", lambda x: 0 <= x <= 1),
-    "step_size": ("above 0", lambda x: x > 0),
+    **dict.fromkeys(("step_size", "temperature"), ("above 0", lambda x: x > 0)),
     "correction": ("tap or none", lambda x: x in ("tap", "none")),
 }

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..arguments import AtLeastOne, Count, NotNegative, checked
-from ..errors import CostError, LogicMPError, closest
+from ..errors import CostError, LimitError, LogicMPError, closest
 from ..facts.columns import Evidence
 from ..facts.db import load_facts, parse_facts
 from ..facts.roles import premises_from_facts, skip_outside
@@ -60,10 +60,10 @@ def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | N
           query: str | Sequence[str] | None = None, method: str | Method = "auto", *, semantics: str = "exact",
           world: str = "alchemy", closed: Collection[str] = (), opened: Collection[str] = (),
           prior: Mapping[str, float] | None = None, candidates: Evidence | str | Mapping[str, Any] | None = None,
-          reach: Count = 0, premises: str = "all", outside: str = "false", seed: Count = 0, progress: Progress = silent,
-          max_seconds: NotNegative | None = None, max_groundings: Count = MAX_GROUNDINGS,
-          max_memory: AtLeastOne | None = None, limits: Limits | None = None, engine: str = "torch",
-          master: str = "local[*]", shares: Any = None, **options: Any) -> Marginals:
+          reach: Count = 0, premises: str = "all", outside: str = "false", unscored: float | str | None = None,
+          seed: Count = 0, progress: Progress = silent, max_seconds: NotNegative | None = None,
+          max_groundings: Count = MAX_GROUNDINGS, max_memory: AtLeastOne | None = None, limits: Limits | None = None,
+          engine: str = "torch", master: str = "local[*]", shares: Any = None, **options: Any) -> Marginals:
     """Answer queries: the probability of every atom and formula they match.
 
     >>> found = infer("2 Smokes(x) => Cancer(x)", "Smokes(Anna)", "Cancer")
@@ -90,6 +90,9 @@ def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | N
             other rules conclude; a rule without a head, such as `!P(x)`, reads all atoms.
         outside: what a head outside the candidates of its predicate means: "false" (it violates the rule, which makes
             the premises less probable), or "skip" to drop such groundings.
+        unscored: what an atom without a fact counts as, for predicates with soft evidence, such as a table with a
+            column "score": "false", "skip" (false, and rules ignore it as a conclusion), or a probability; by default
+            as the arguments above say, with probability 0.5.
         seed: for methods that draw random numbers.
         progress: called with a task, how much of it is done, and how much there is to do.
         max_seconds: time limit for the whole call; methods return their best answers so far, with status "time", or
@@ -133,13 +136,15 @@ def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | N
         candidates = parse_facts(candidates, evidence.theory, "<candidates>")
     elif isinstance(candidates, Mapping):
         candidates = load_facts(candidates, evidence.theory)
+    if unscored is not None:
+        candidates, prior, outside = count_unscored(unscored, evidence, candidates, prior, outside)
     # candidates can name more constants
     named = evidence.theory if candidates is None else candidates.theory
     queries = _queries(query, named)
     queried = {name for q in queries for name in q.predicates}
     known = find_world(evidence, queried, world, closed, opened, prior, solver.dense_atoms, candidates, reach, premises,
                        outside)
-    if solver.is_logical and semantics != "paper" and any(rule.is_hard for rule in known.theory.rules):
+    if semantics != "paper" and any(rule.is_hard for rule in known.theory.rules):
         known = merge_exclusive(known)
     if query is None:
         queries = _queries([name for name, why in known.closed.items() if not why], named)
@@ -152,7 +157,8 @@ def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | N
     if engine != "torch":
         memory = None if limits.memory is None else limits.memory // 2
         grounding = replace(grounding, engine=make_engine(engine, memory, master))
-    problem = Problem(known, tuple(formulas.values()), semantics, int(seed), progress, limits, grounding)
+    problem = Problem(known, tuple(formulas.values()), semantics, int(seed), progress, limits,
+                      frozenset(name for q in queries for name in q.predicates), grounding)
     if problem.formulas:
         check_bindings(problem)
     try:
@@ -161,10 +167,13 @@ def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | N
         if engine != "torch":
             grounding.engine.close()
     if solution.status is Status.NONE:
-        raise CostError(f"method {solver.name!r} stopped before its first step, so the rules had no effect", None,
-                        f"raise the time limit of {limits.seconds:g} s (max_seconds), or use a faster method"
-                        if limits.seconds is not None and limits.is_over() else "set iterations to at least 1")
-    return Marginals([answer(q, solution, problem) for q in queries], solution, known, solver.name, semantics)
+        message = f"method {solver.name!r} stopped before its first step, so the rules had no effect"
+        if limits.seconds is not None and limits.is_over():
+            raise LimitError(message, f"raise the time limit of {limits.seconds:g} s (max_seconds), or use a faster "
+                             "method")
+        raise CostError(message, None, "set iterations to at least 1")
+    return Marginals([answer(q, solution, problem) for q in queries], solution, known, solver.name, semantics,
+                     evidence)
 
 
 def _check_same(shares: Shares, world: World) -> None:
@@ -212,6 +221,27 @@ def find_world(evidence: Evidence, queried: Collection[str] = (), world: str = "
                                      DENSE_ATOMS if dense_atoms is None else min(dense_atoms, DENSE_ATOMS))
     found = build_world(evidence, queried, world, closed, opened, prior, dense_atoms, candidates)
     return skip_outside(found) if outside == "skip" else found
+
+
+def count_unscored(unscored: float | str, evidence: Evidence, candidates: Evidence | None,
+                   prior: Mapping[str, float] | None, outside: str
+                   ) -> tuple[Evidence | None, Mapping[str, float] | None, str]:
+    """Candidates, prior and `outside` for `unscored`, which applies to the predicates with soft evidence."""
+    scored = {name: table for name, table in evidence.tables.items()
+              if not table.predicate.is_categorical and bool(((table.values > 0) & (table.values < 1)).any())}
+    if not scored:
+        raise LogicMPError("unscored is given, but no fact has a score",
+                           "give a table with a column 'score', 'probability' or 'logit'")
+    if isinstance(unscored, str):
+        if unscored not in OUTSIDE:
+            raise LogicMPError(f"unscored must be 'false', 'skip' or a probability, got {unscored!r}")
+        theory = evidence.theory if candidates is None else candidates.theory
+        given = {} if candidates is None else candidates.tables
+        return Evidence(theory, {**scored, **given}), prior, "skip" if unscored == "skip" else outside
+    if not 0 < unscored < 1:
+        raise LogicMPError(f"unscored must be a probability above 0 and below 1, got {unscored:g}",
+                           'for false atoms write unscored="false"')
+    return candidates, {**dict.fromkeys(scored, float(unscored)), **(prior or {})}, outside
 
 
 def _queries(query: str | Sequence[str] | None, theory: Theory) -> list[Query]:

@@ -15,6 +15,8 @@ too large, so no correction is larger than `MAX_FIELD`.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ..ground.network import Network
@@ -40,7 +42,7 @@ class Onsager:
     def __init__(self, network: Network, hard_weight: float):
         self.network = network
         self.possible = network.potentials > -np.inf
-        graph, _ = build_graph(network, self.possible, -hard_weight)
+        graph, _ = build_graph(network, self.possible, hard=-hard_weight)
         products = graph.products
         is_atom = np.bincount(products.owner, products.var >= network.n_own, len(products.gain)) == 0
         chosen = (products.head_var < 0) & (np.diff(products.begins) > 1) & is_atom
@@ -56,7 +58,7 @@ class Onsager:
         for table in graph.tables:
             atoms = (table.var < network.n_own).all(1)
             if table.var.shape[1] > 1 and atoms.any():
-                self.tables.append(Tables(table.values[atoms], table.var[atoms], table.size[atoms]))
+                self.tables.append(replace(table, kind=table.kind[atoms], var=table.var[atoms], size=table.size[atoms]))
 
     def __call__(self, p: np.ndarray) -> np.ndarray:
         """What to add to the log-potential of each value, 0 for impossible ones.
@@ -95,14 +97,15 @@ class Onsager:
         return np.bincount(self.place, field[self.literal], len(p))
 
     def _add_tables(self, table: Tables, p: np.ndarray, found: np.ndarray) -> None:
-        n, *cards = table.values.shape
+        values = table.values[table.kind]
+        n, *cards = values.shape
         axes = range(len(cards))
         at = [self.network.starts[table.var[:, k], None] + np.arange(card) for k, card in enumerate(cards)]
         q = [p[places].reshape(n, *(card if j == k else 1 for j, card in enumerate(cards)))
              for k, places in enumerate(at)]
-        means = [_average(table.values, q, k) for k in axes]
+        means = [_average(values, q, k) for k in axes]
         mean = (means[0] * q[0]).sum(1, keepdims=True)
-        psi = table.values - sum(means) + (len(cards) - 1) * mean
+        psi = values - sum(means) + (len(cards) - 1) * mean
         for k in axes:
             np.add.at(found, at[k], _average(psi**2, q, k).reshape(n, -1) / 2)
 

@@ -17,18 +17,26 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from ..facts.frames import make_frame
 from ..files import write_whole
+from ..page import Html, Page, code, curves, fragment, listed, table
 from ..parse.load import parse_theory
 from ..parse.syntax import And, Constant, Equal, Formula, Implies, Variable, atoms, free_variables, put_constants, terms
 from ..parse.theory import Rule, Theory
 from .checkpoint import TrainingState
+from .minimize import LearningProgress
 from .objectives import Objective
 from .parameters import Parameters
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
 
 
 def split_rule(rule: Rule, weights: Tensor, theory: Theory) -> list[Rule]:
@@ -154,6 +162,55 @@ class Learned:
         """The theory with weights, ready for inference."""
         return parse_theory(str(self), "<learned>")
 
+    def to_pandas(self) -> pandas.DataFrame:
+        """The learned weights as a table of pandas: line, rule, weight."""
+        return make_frame(self.columns(), "pandas")
+
+    def to_polars(self) -> polars.DataFrame:
+        """The same of polars."""
+        found: polars.DataFrame = make_frame(self.columns(), "polars")
+        return found
+
+    def to_arrow(self) -> pyarrow.Table:
+        """The same of pyarrow."""
+        return make_frame(self.columns(), "arrow")
+
+    def columns(self) -> dict[str, Any]:
+        """The learned weights as columns: the line and the formula of each rule of the .mln file, and its weight."""
+        rules = [rule for f in self.learned for rule in self.rules(f)]
+        return {"line": [rule.span.line if rule.span else None for rule in rules],
+                "rule": [str(rule.formula) for rule in rules], "weight": [rule.weight for rule in rules]}
+
+    def to_html(self, course: Sequence[LearningProgress] = ()) -> str:
+        """One HTML page that needs no other file: the summary, the weights with their change, the course.
+
+        Args:
+            course: the losses of each iteration, as `on_iteration` of `learn` received them.
+        """
+        page = Page("LogicMP: learned weights")
+        page.add("Summary", listed(str(self.report).splitlines()))
+        page.add("Weights", self._weight_table())
+        lines = {"loss, with the prior": [point.loss for point in course],
+                 "largest gap between counts": [point.gradient for point in course],
+                 "loss on held-out data": [point.held_out for point in course if point.held_out is not None]}
+        page.add("Course", *([curves({name: values for name, values in lines.items() if values},
+                                     f"over {len(course)} iterations")] if course else []))
+        page.add("Theory", code(str(self)))
+        return page.to_html()
+
+    def _weight_table(self) -> Html:
+        rows: list[list[str | float | Html]] = []
+        for f in self.learned:
+            before = self.theory.rules[f].weight
+            for rule in self.rules(f):
+                weight = rule.weight or 0.0
+                rows.append([str(rule.formula), "none" if before is None else before, weight,
+                             "" if before is None else f"{weight - before:+.4g}"])
+        return table(["rule", "weight before", "weight now", "change"], rows)
+
+    def _repr_html_(self) -> str:
+        return fragment(listed(str(self.report).splitlines()), self._weight_table())
+
     def save(self, path: str | Path) -> None:
         """Write the .mln file; no partial file is left if writing fails."""
         write_whole(Path(path), str(self))
@@ -204,5 +261,5 @@ def _notes(parameters: Parameters, state: TrainingState, training: Sequence[Obje
 
 def as_table(learned: Learned) -> list[Mapping[str, Any]]:
     """The learned weights as dicts, for JSON: one for each rule of the .mln file."""
-    return [{"line": rule.span.line if rule.span else None, "rule": str(rule.formula), "weight": rule.weight}
-            for f in learned.learned for rule in learned.rules(f)]
+    columns = learned.columns()
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

@@ -106,5 +106,7 @@ def _folder(folder: Path) -> list[Statement | Include]:
     if missing:
         raise LogicMPError(f"the folder {str(folder)!r} has no file {missing[0]!r}",
                            "expected 'predicates' and 'rules', as ExpressGNN writes them; or give an .mln file")
-    return [statement for name in ("predicates", "rules")
-            for statement in _expand(read_source(folder / name), folder, "standard", ())]
+    # a theory may have no rules
+    return [statement for source in (read_source(folder / name) for name in ("predicates", "rules"))
+            if source.name.endswith("predicates") or source.text.strip()
+            for statement in _expand(source, folder, "standard", ())]

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from ..errors import LogicMPError, Span, closest
+from ..page import code, fragment
 from .syntax import PLAIN_LABEL, Atom, Constant, Formula, Variable, atoms, free_variables, quoted, terms
 
 # the type of every argument in a theory that declares no predicate
@@ -208,6 +209,9 @@ class Theory:
             else:
                 rules.append(rule)
         return (replace(self, rules=tuple(rules)) if found else self), found
+
+    def _repr_html_(self) -> str:
+        return fragment(code(str(self)))
 
     def __str__(self) -> str:
         listed = [str(t) for t in self.types if t.closed]

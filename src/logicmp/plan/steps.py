@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..errors import Span
+from ..page import Html, code, fragment, graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,6 +300,25 @@ class Plan:
             plain = Read(read.predicate, read.args, read.axes, False, read.labels, read.apart)
             lines.append(f"  d/d{plain} {'-=' if term.coefficient < 0 else '+='} {str(term)[2:]}")
         return "\n".join([*lines, "", str(self.cost)]) + "\n"
+
+    def to_graph(self) -> Html:
+        """A drawing: a box for each step, with arrows to the steps that use its value, and the message it ends in."""
+        used = sorted({*self.for_messages, *self.for_counts})
+        place = {value: k for k, value in enumerate(used)}
+        labels = [f"%{value} = {self.steps[value]}" for value in used]
+        arrows = [(place[operand], place[value]) for value in used for operand in inputs(self.steps[value])]
+        by_atom: dict[str, list[int]] = {}
+        for message in self.messages:
+            values = by_atom.setdefault(f"message to {self.steps[message.read]}", [])
+            # a message without a value is a constant
+            values += [] if message.term.value is None else [place[message.term.value]]
+        for label, values in by_atom.items():
+            labels.append(label)
+            arrows += [(k, len(labels) - 1) for k in dict.fromkeys(values)]
+        return graph(labels, arrows, f"plan of {len(used)} steps and {len(by_atom)} messages")
+
+    def _repr_html_(self) -> str:
+        return fragment(self.to_graph(), code(str(self.cost)))
 
     def to_dict(self) -> dict[str, object]:
         """The plan as JSON data: every step, message and count, and the cost."""

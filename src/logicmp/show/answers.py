@@ -15,31 +15,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..ground.worlds import describe_supports
+from ..page import probability
 
 if TYPE_CHECKING:
-    from ..facts.columns import Evidence
     from ..inference.answers import Marginals
     from ..inference.method import TraceLine
-    from ..parse.theory import Theory
-
-
-def plural(count: int, noun: str) -> str:
-    """A number with its noun.
-
-    >>> plural(1, "fact"), plural(2000, "fact")
-    ('1 fact', '2,000 facts')
-    """
-    return f"{count:,} {noun}{'s' * (count != 1)}"
-
-
-def probability(p: float) -> str:
-    """Six digits, or as many as needed to differ from 0 and 1.
-
-    >>> probability(0.47812345), probability(1 - 1e-9), probability(1.0)
-    ('0.478123', '0.999999999', '1')
-    """
-    short = f"{p:.6g}"
-    return short if float(short) not in (0, 1) or p in (0, 1) else repr(p)
 
 
 def to_text(found: Marginals) -> str:
@@ -49,7 +29,8 @@ def to_text(found: Marginals) -> str:
 
 def to_json(found: Marginals, checked: dict[str, Any] | None = None) -> str:
     """One object: how the answers were computed, the error of mean field if it was measured, and the answers."""
-    about = {"method": found.method, "status": found.status, "semantics": found.semantics,
+    about = {"method": found.method, "status": found.status, "complete": found.is_complete,
+             "semantics": found.semantics,
              "closed_world": {name: why for name, why in found.world.closed.items() if why},
              "supports": {report.predicate: report.to_dict() for report in describe_supports(found.world)},
              "rows": found.solution.n_rows,
@@ -70,28 +51,6 @@ def trace_to_csv(iterations: Sequence[TraceLine], rules: Sequence[str]) -> str:
     """A header and one row per iteration: bound, largest change, expected violations of each rule."""
     return _table(["iteration", "elbo", "change", *rules],
                   ([i.number, i.elbo, _finite(i.change), *i.violations] for i in iterations))
-
-
-def describe(found: Marginals, theory: Theory, facts: Evidence) -> Iterator[str]:
-    """Lines about the input, the assumptions, and how the answers were computed."""
-    yield (f"{plural(len(theory.predicates), 'predicate')}, {plural(len(theory.rules), 'rule')}, "
-           f"{plural(len(facts), 'fact')}")
-    n_unweighted = sum(rule.weight is None and not rule.is_hard for rule in theory.rules)
-    if n_unweighted:
-        yield f"{plural(n_unweighted, 'rule')} without a weight: using 1 (logicmp learn learns weights)"
-    yield found.world.describe()
-    if found.world.supports:
-        dense = (report for report in describe_supports(found.world) if report.kind == "dense")
-        yield f"dense:        {', '.join(f'{report.predicate} ({report.atoms:,} atoms)' for report in dense) or 'none'}"
-        if found.solution.n_rows is not None:
-            yield f"rows of the rules over sparse predicates: {found.solution.n_rows:,}"
-    yield f"semantics: {found.semantics}; method: {found.method}"
-    yield from found.notes
-    if found.log_partition is not None:
-        yield f"log Z = {found.log_partition:.9g}"
-    elif found.solution.elbo is not None:
-        has_hard = any(rule.is_hard for rule in theory.rules)
-        yield f"lower bound of log Z{', hard rules softened,' * has_hard} = {found.solution.elbo:.9g}"
 
 
 def _rows(found: Marginals) -> Iterator[tuple[str, float]]:

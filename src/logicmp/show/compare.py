@@ -14,6 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..limits import shown_bytes
+from ..page import Page, bar, code, listed, paragraph, scatter, table
+
+# of a method, in the drawing
+MAX_POINTS = 2_000
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,22 @@ def to_table(rows: Sequence[Row]) -> str:
     n = len(rows[0].answers or {})
     lines.append(f"largest and mean difference to {rows[0].method} over {n:,} answer{'s' * (n != 1)}")
     return "\n".join(lines) + "\n"
+
+
+def to_html(rows: Sequence[Row]) -> str:
+    """One HTML page that needs no other file: the table, and the answers of each method against the first."""
+    page = Page("LogicMP: methods compared")
+    most = max(row.seconds for row in rows) or 1.0
+    errors = [f"{row.method}: {row.error}" for row in rows if row.error]
+    page.add("Methods", code(to_table(rows)), *([listed(errors)] if errors else []),
+             table(["method", "seconds", ""], [[row.method, row.seconds, bar(row.seconds / most)] for row in rows]))
+    first = rows[0].answers or {}
+    points = {row.method: [(first[atom], p) for atom, p in (row.answers or {}).items() if atom in first][:MAX_POINTS]
+              for row in rows[1:]}
+    axes = f"To the right: probability by {rows[0].method}; upwards: by the other method."
+    page.add("Answers", paragraph(axes, True),
+             scatter({name: pairs for name, pairs in points.items() if pairs}, rows[0].method))
+    return page.to_html()
 
 
 def to_json(rows: Sequence[Row]) -> str:

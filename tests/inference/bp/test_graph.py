@@ -25,8 +25,8 @@ def log_weight(graph: Graph, values: np.ndarray) -> float:
         elif (values[products.head_var[f]] in members[products.head_set[f]]) != body:
             total += IMPOSSIBLE
     for table in graph.tables:
-        for cells, scope in zip(table.values, table.var, strict=True):
-            total += cells[tuple(values[scope])]
+        for kind, scope in zip(table.kind, table.var, strict=True):
+            total += table.values[(kind, *values[scope])]
     return total
 
 

@@ -9,16 +9,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from logicmp import CostError, LogicMPError, infer, load_facts, load_theory, parse_facts, parse_theory
+from logicmp.execute.inputs import world_from_tensors
 from logicmp.facts.world import build_world
 from logicmp.ground.build import build_network
 from logicmp.ground.propagate import propagate
 from logicmp.inference.bp.graph import build_graph
+from logicmp.inference.bp.messages import Messages
+from logicmp.inference.method import Problem
 from logicmp.limits import Limits
 from logicmp.testing.method_battery import FACTS, SMOKERS, MethodBattery
+from logicmp.testing.random_models import Model, models
 
 
 class TestBeliefPropagation(MethodBattery):
@@ -190,3 +194,34 @@ def test_progress_is_told_round_by_round() -> None:
     assert ("bp", 1, 1000) in told
 
 
+
+
+@settings(max_examples=40, deadline=None)
+@given(model=models(max_ground=12))
+def test_compiled_loops_send_the_same_messages(model: Model) -> None:
+    problem = Problem(world_from_tensors(model.theory, model.unary, model.evidence))
+    try:
+        network = problem.network()
+        graph, _ = build_graph(network, propagate(network))
+    except LogicMPError:
+        assume(False)
+    plain = Messages(graph)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("logicmp.inference.bp.messages.COMPILED", 0)
+        compiled = Messages(graph)
+    assert compiled.workers is not None
+    for _ in range(4):
+        one, other = plain.beliefs(), compiled.beliefs()
+        np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-7)
+        plain.update(one, 0.2)
+        compiled.update(other, 0.2)
+    assert compiled.log_partition() == pytest.approx(plain.log_partition(), rel=1e-8, abs=1e-6)
+
+
+def test_messages_that_oscillate_are_damped_more() -> None:
+    # everybody disagrees with everybody: undamped messages change their sign in every round
+    theory = f"p = {{{', '.join(f'P{i}' for i in range(8))}}}\nS(p)\n0.3 S(x)\n-1.5 x != y => (S(x) <=> S(y))"
+    got = infer(theory, query="S", method="bp", damping=0.0)
+    assert got.status == "converged"
+    assert "because messages oscillated" in got.notes[0]
+    assert got.probabilities == pytest.approx(infer(theory, query="S", method="bp", damping=0.9).probabilities)

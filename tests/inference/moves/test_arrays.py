@@ -53,5 +53,5 @@ def test_other_weights_replace_those_of_the_network() -> None:
 
 @pytest.mark.usefixtures("without_numba")
 def test_building_arrays_imports_no_compiled_loop() -> None:
-    build_arrays(network_of("p = {A}\nS(p)\nT(p)\n1 S(x) => T(x)\nS(x)."), unary_features=True, tables=True)
+    build_arrays(network_of("p = {A}\nS(p)\nT(p)\n1 S(x) => T(x)\nS(x)."), unary_features=True)
     assert "logicmp.inference.moves.loops" not in sys.modules

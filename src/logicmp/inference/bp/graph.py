@@ -14,6 +14,7 @@ log-potentials of its variable. A factor over two binary variables is always a t
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -55,13 +56,19 @@ class Products:
 
 @dataclass(frozen=True)
 class Tables:
-    """Factors of one shape, as tables of log-weights."""
+    """Factors of one shape, as tables of log-weights; equal tables are kept once."""
 
-    # [factors, values of the first variable, of the second, ...]
+    # [kinds, values of the first variable, of the second, ...]
     values: np.ndarray
+    # of each factor
+    kind: np.ndarray
     # [factors, variables]
     var: np.ndarray
     size: np.ndarray
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.values.shape[1:]
 
 
 @dataclass(frozen=True)
@@ -96,16 +103,34 @@ class Graph:
         return (len(self.products.var) + int((self.products.head_var >= 0).sum())
                 + sum(table.var.size for table in self.tables))
 
+    @property
+    def n_ground(self) -> tuple[int, int, int]:
+        """The number of variables, of factors and of edges that these stand for."""
+        products = self.products
+        n_edges = products.size @ (np.diff(products.begins) + (products.head_var >= 0))
+        n_edges += sum(table.var.shape[1] * table.size.sum() for table in self.tables)
+        n_factors = products.size.sum() + sum(table.size.sum() for table in self.tables)
+        return round(self.size.sum()), round(n_factors), round(n_edges)
 
-def build_graph(network: Network, possible: np.ndarray,
-                hard: float = IMPOSSIBLE) -> tuple[Graph, tuple[Reading, ...]]:
+
+# called with variables and where each set of them begins; returns how many such sets each stands for
+Scopes = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+def build_graph(network: Network, possible: np.ndarray, scopes: Scopes | None = None, hard: float = IMPOSSIBLE
+                ) -> tuple[Graph, tuple[Reading, ...]]:
     """The factors of a network, and the tables from which queried formulas can be read.
 
     Args:
         possible: for each value of each variable whether it is possible, see `propagate`.
+        scopes: how many sets of variables each set stands for, if it is more than one; the shares of the features
+            count all their groundings.
         hard: the log-weight of a hard feature.
     """
     gain = log_weights(network)
+    if scopes is not None:
+        # a feature stands for its groundings over all sets of variables that its own set stands for
+        gain = gain / scopes(network.var, network.begins)
     gain[network.param == HARD] = hard
     heads = deciding_literals(network)
     is_own, is_unary = gain != 0, np.diff(network.begins) == 1
@@ -115,13 +140,8 @@ def build_graph(network: Network, possible: np.ndarray,
     merged = _Scopes(network, np.flatnonzero(is_own & ~is_unary), queried_features(network))
     tables, readings = [], []
     for shape, rows, own, own_row, queried, queried_row in merged.tables():
-        values = np.zeros(len(rows) * math.prod(shape))
-        for first in range(0, len(own), PIECE):
-            features, row = own[first : first + PIECE], own_row[first : first + PIECE]
-            at, cell = np.nonzero(_holds(network, features, rows[row], shape))
-            np.add.at(values, row[at] * math.prod(shape) + cell, gain[features[at]])
-        values.clip(IMPOSSIBLE, None, out=values)
-        tables.append(Tables(values.reshape(-1, *shape), rows, np.ones(len(rows))))
+        values, kind = _fill(network, gain, shape, rows, own, own_row)
+        tables.append(Tables(values, kind, rows, _sizes(scopes, rows)))
         readings.append(Reading(queried, queried_row, _holds(network, queried, rows[queried_row], shape)))
     potentials = np.where(possible, network.potentials, 0.0)
     unary = np.flatnonzero(is_own & is_unary)
@@ -129,8 +149,13 @@ def build_graph(network: Network, possible: np.ndarray,
     owner, value = network.sets.values_of(network.set[literal])
     potentials += np.bincount(network.starts[network.var[literal]][owner] + value, gain[unary][owner], len(potentials))
     potentials = np.where(possible, potentials.clip(IMPOSSIBLE, None), IMPOSSIBLE)
-    graph = Graph(network.cards, potentials, np.ones(len(network.cards)), network.sets,
-                  _products(network, gain, merged.single, heads), tuple(tables))
+    if scopes is not None:
+        potentials = rounded(potentials)
+    products = _products(network, gain, merged.single, heads)
+    if scopes is not None:
+        products = replace(products, gain=rounded(products.gain), size=scopes(products.var, products.begins))
+    graph = Graph(network.cards, potentials, _sizes(scopes, np.arange(len(network.cards))[:, None]), network.sets,
+                  products, tuple(tables))
     return graph, tuple(readings)
 
 
@@ -144,6 +169,19 @@ def take_factors(graph: Graph, share: Share) -> Graph:
                     products.gain[own], products.head_var[own], products.head_set[own], products.size[own])
     tables = tuple(Tables(*(x[share.rank :: share.size] for x in (t.values, t.var, t.size))) for t in graph.tables)
     return replace(graph, products=part, tables=tables)
+
+
+def _sizes(scopes: Scopes | None, rows: np.ndarray) -> np.ndarray:
+    """How many sets of variables each row of variables stands for."""
+    if scopes is None:
+        return np.ones(len(rows))
+    return scopes(rows.reshape(-1), rows.shape[1] * np.arange(len(rows) + 1))
+
+
+def rounded(x: np.ndarray) -> np.ndarray:
+    """Twelve digits of each number, of small ones twelve decimals: equal sums in another order are then equal."""
+    power = 40 - np.frexp(x)[1].clip(0, None)
+    return np.asarray(np.ldexp(np.round(np.ldexp(x, power)), -power))
 
 
 def _products(network: Network, gain: np.ndarray, single: np.ndarray, heads: np.ndarray) -> Products:
@@ -160,6 +198,60 @@ def _products(network: Network, gain: np.ndarray, single: np.ndarray, heads: np.
     return Products(np.concatenate([[0], np.cumsum(lengths)]), network.var[literal], network.set[literal],
                     np.concatenate([gain[single], np.zeros(len(heads))]), np.concatenate([none, network.var[heads]]),
                     np.concatenate([none, head_set]), np.ones(len(chosen)))
+
+
+def _fill(network: Network, gain: np.ndarray, shape: tuple[int, ...], rows: np.ndarray, own: np.ndarray,
+          own_row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The different tables of some features, and which of them each row has; a piece of the rows at a time.
+
+    Args:
+        rows: the variables of each table.
+        own: the features, and `own_row` the table of each.
+    """
+    n_cells = math.prod(shape)
+    order = np.argsort(own_row, kind="stable")
+    own, own_row = own[order], own_row[order]
+    known, kinds = Distinct(), []
+    for first in range(0, len(rows), max(1, PIECE // n_cells)):
+        last = min(len(rows), first + max(1, PIECE // n_cells))
+        chosen = slice(*np.searchsorted(own_row, [first, last]))
+        features, row = own[chosen], own_row[chosen] - first
+        at, cell = np.nonzero(_holds(network, features, rows[own_row[chosen]], shape))
+        values = np.bincount(row[at] * n_cells + cell, gain[features[at]], (last - first) * n_cells)
+        kinds.append(known.number(rounded(values.clip(IMPOSSIBLE, None)).reshape(-1, n_cells)))
+    return known.rows(n_cells).reshape(-1, *shape), np.concatenate([np.zeros(0, dtype=np.int32), *kinds])
+
+
+class Distinct:
+    """Different rows of numbers, each with a number of its own."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[bytes, int] = {}
+
+    def number(self, rows: np.ndarray) -> np.ndarray:
+        """The number of each row; a row that is new gets the next one."""
+        codes = np.random.default_rng(0).integers(2**64, size=rows.shape[1], dtype=np.uint64)
+        # zero has two signs
+        codes = mix((rows + 0.0).view(np.uint64) + codes).sum(1, dtype=np.uint64)
+        _, example, place = np.unique(codes, return_index=True, return_inverse=True)
+        found = [self._numbers.setdefault(row.tobytes(), len(self._numbers)) for row in rows[example] + 0.0]
+        return np.array(found, dtype=np.int32)[place.reshape(-1)]
+
+    def rows(self, width: int) -> np.ndarray:
+        return np.frombuffer(b"".join(self._numbers), dtype=np.float64).reshape(-1, width)
+
+
+def mix(x: np.ndarray) -> np.ndarray:
+    """Hashes of 64 bits, in place: sums of them do not depend on the sums of x (Stafford's variant 13).
+
+    Of a million different sums, two are equal with probability 1e-7.
+    """
+    x ^= x >> np.uint64(30)
+    x *= np.uint64(0xBF58476D1CE4E5B9)
+    x ^= x >> np.uint64(27)
+    x *= np.uint64(0x94D049BB133111EB)
+    x ^= x >> np.uint64(31)
+    return x
 
 
 def _holds(network: Network, features: np.ndarray, rows: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
@@ -195,16 +287,14 @@ class _Scopes:
         # by number of variables, the scopes of that size, [scopes, variables]; numbers continue from size to size
         self.rows: dict[int, np.ndarray] = {}
         self.first: dict[int, int] = {}
+        # a set of variables as the sum of random numbers modulo 2^64, one for each variable
+        self.codes = np.random.default_rng(0).integers(2**64, size=len(network.cards), dtype=np.uint64)
         scope = np.zeros(network.n_features, dtype=np.int64)
         n = 0
         for size in np.unique(self.counts[own]).tolist():
             features = own[self.counts[own] == size]
-            columns = network.var[network.begins[features][:, None] + np.arange(size)]
-            number = number_rows(*columns.T)
-            # one feature of each scope
-            example = np.zeros(int(number.max()) + 1, dtype=np.int64)
-            example[number] = np.arange(len(number))
-            self.rows[size], self.first[size] = columns[example], n
+            example, number = self._number(features, size)
+            self.rows[size], self.first[size] = self._columns(features[example], size), n
             scope[features] = n + number
             n += len(example)
         self.n = n
@@ -215,6 +305,22 @@ class _Scopes:
         self.is_table = (n_features > 1) & self._is_small() | (n_features > 0) & (is_read | (self._n_cells() == 4))
         # features that are factors of their own
         self.single = own[~self.is_table[self.scope]]
+
+    def _columns(self, features: np.ndarray, size: int) -> np.ndarray:
+        """The variables of features with `size` literals."""
+        return np.asarray(self.network.var[self.network.begins[features][:, None] + np.arange(size)])
+
+    def _number(self, features: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+        """One feature of each scope, in the order in which they come, and the scope of each feature."""
+        code = np.zeros(len(features), dtype=np.uint64)
+        for k in range(size):
+            code += self.codes[self.network.var[self.network.begins[features] + k]]
+        _, example, number = np.unique(code, return_index=True, return_inverse=True)
+        # neighbours in the list of features share variables
+        order = np.argsort(example)
+        rank = np.empty(len(order), dtype=np.int64)
+        rank[order] = np.arange(len(order))
+        return example[order], rank[number.reshape(-1)]
 
     def _n_cells(self) -> np.ndarray:
         cells = [self.network.cards[rows].astype(np.float64).prod(1) for rows in self.rows.values()]
@@ -231,7 +337,7 @@ class _Scopes:
             for larger, others in self.rows.items():
                 if 1 < size < larger:
                     wide = np.flatnonzero(is_small[self.first[larger] : self.first[larger] + len(others)])
-                    part, whole = _parts(rows, others[wide])
+                    part, whole = _parts(rows, others[wide], self.codes)
                     found.append(np.stack([part + self.first[size], wide[whole] + self.first[larger]]))
         part, whole = np.concatenate(found, axis=1)
         is_widest = ~np.isin(np.arange(self.n), part)
@@ -247,14 +353,13 @@ class _Scopes:
         sizes = self.counts[self.queried]
         for size in np.unique(sizes[sizes > 1]).tolist():
             chosen = np.flatnonzero(sizes == size)
-            rows = self.network.var[self.network.begins[self.queried[chosen]][:, None] + np.arange(size)]
-            number = number_rows(*rows.T)
-            _, example = np.unique(number, return_index=True)
+            example, number = self._number(self.queried[chosen], size)
+            rows = self._columns(self.queried[chosen[example]], size)
             inside = np.full(len(example), -1, dtype=np.int64)
             # the smallest scope comes last, and counts
             for larger in sorted((k for k in self.rows if k >= size), reverse=True):
                 wide = np.flatnonzero(is_small[self.first[larger] : self.first[larger] + len(self.rows[larger])])
-                part, whole = _parts(rows[example], self.rows[larger][wide])
+                part, whole = _parts(rows, self.rows[larger][wide], self.codes)
                 inside[part] = wide[whole] + self.first[larger]
             scope[chosen] = inside[number]
         return self.queried[scope >= 0], scope[scope >= 0]
@@ -275,20 +380,34 @@ class _Scopes:
         return found
 
 
-def _parts(small: np.ndarray, large: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _parts(small: np.ndarray, large: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """All pairs of a row of `small` and a row of `large` that contains it; rows are sorted, those of `small` differ.
 
-    >>> [a.tolist() for a in _parts(np.array([[1, 2], [1, 9]]), np.array([[1, 2, 3], [0, 1, 9]]))]
+    >>> codes = np.random.default_rng(0).integers(2**64, size=10, dtype=np.uint64)
+    >>> [a.tolist() for a in _parts(np.array([[1, 2], [1, 9]]), np.array([[1, 2, 3], [0, 1, 9]]), codes)]
     [[0, 1], [0, 1]]
+
+    Args:
+        codes: a random number for each variable; the sum of those of a row identifies it.
     """
     parts, wholes = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
     # without rows, a large scope would still have very many choices of columns
     width = large.shape[1] if len(small) and len(large) else 0
+    own = codes[small].sum(1, dtype=np.uint64)
+    order = np.argsort(own)
+    own = own[order]
+    # most rows contain none: the last bits of the code exclude them before a search
+    bits = np.uint64((1 << (16 * len(own)).bit_length()) - 1)
+    is_there = np.zeros(int(bits) + 1, dtype=bool)
+    is_there[own & bits] = True
+    columns = [codes[large[:, k]] for k in range(width)]
     for axes in combinations(range(width), small.shape[1]):
-        number = number_rows(*(np.concatenate([small[:, k], large[:, axis]]) for k, axis in enumerate(axes)))
-        place = np.full(int(number.max()) + 1, -1, dtype=np.int64)
-        place[number[: len(small)]] = np.arange(len(small))
-        found = place[number[len(small) :]]
-        parts.append(found[found >= 0])
-        wholes.append(np.flatnonzero(found >= 0))
+        code = columns[axes[0]].copy()
+        for k in axes[1:]:
+            code += columns[k]
+        at = np.flatnonzero(is_there[code & bits])
+        found = np.searchsorted(own, code[at]).clip(None, len(own) - 1)
+        is_equal = own[found] == code[at]
+        parts.append(order[found[is_equal]])
+        wholes.append(at[is_equal])
     return np.concatenate(parts), np.concatenate(wholes)

@@ -10,12 +10,28 @@ probabilities are kept as t = log(-log r), which distinguishes 1 - 1e-300 from 1
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from importlib.util import find_spec
+
 import numpy as np
 
 from ...ground.engine import Alone, Shares
 from ...ground.join import number_rows
 from .batches import largest_change, make_batch
 from .graph import IMPOSSIBLE, Graph
+
+# edges from which compiled loops are worth their import, if numba is installed
+COMPILED = 100_000
+# factors of one call of a loop
+SHARE = 2**16
+
+
+def make_workers() -> ThreadPoolExecutor:
+    """Threads for compiled loops, as many as this process has cores."""
+    return ThreadPoolExecutor(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count())
 
 
 def log_sums(x: np.ndarray, begins: np.ndarray) -> np.ndarray:
@@ -79,17 +95,42 @@ class Messages:
         self.shares = shares or Alone()
         self.starts = np.concatenate([[0], np.cumsum(graph.cards)])
         products = graph.products
-        self.owner = products.owner
         self.with_head = np.flatnonzero(products.head_var >= 0)
         # the literals of all products, then all heads
         var = np.concatenate([products.var, products.head_var[self.with_head]])
         sets = np.concatenate([products.set, products.head_set[self.with_head]])
-        factor = np.concatenate([self.owner, self.with_head])
-        self.size = products.size[factor]
-        self.count = self.size / graph.size[var] if len(var) else np.zeros(0)
+        # how many ground edges of each ground variable an edge stands for; empty if all stand for one
+        self.count = self._size() / graph.size[var] if len(var) else np.zeros(0)
+        if bool((self.count == 1).all()):
+            self.count = np.zeros(0)
         self._locate(var, sets)
         self.sent = np.zeros(len(var))
-        self.batches = [make_batch(table, self.starts, graph.size) for table in graph.tables]
+        self.workers = make_workers() if graph.n_edges >= COMPILED and find_spec("numba") is not None else None
+        self.batches = [make_batch(table, self.starts, graph.size, self._share if self.workers else None)
+                        for table in graph.tables]
+
+    @cached_property
+    def owner(self) -> np.ndarray:
+        """The product of each literal."""
+        return self.graph.products.owner
+
+    @cached_property
+    def head(self) -> np.ndarray:
+        """The number of the head of each product among all literals and heads, -1 for none."""
+        found = np.full(len(self.graph.products.gain), -1, dtype=np.int64)
+        found[self.with_head] = len(self.graph.products.var) + np.arange(len(self.with_head))
+        return found
+
+    def _size(self) -> np.ndarray:
+        """The number of ground factors of each literal and head."""
+        size = self.graph.products.size
+        return np.concatenate([np.repeat(size, np.diff(self.graph.products.begins)), size[self.with_head]])
+
+    def _share(self, loop: Callable[[int, int], float], n: int) -> float:
+        """Run a loop over ranges of factors on all cores; returns its largest result."""
+        assert self.workers is not None
+        firsts = range(0, n, SHARE)
+        return max(self.workers.map(loop, firsts, [min(n, first + SHARE) for first in firsts]), default=0.0)
 
     def _locate(self, var: np.ndarray, sets: np.ndarray) -> None:
         """Find the place of each literal: a single value, all values but one, or a set of values with its own list.
@@ -104,9 +145,9 @@ class Messages:
         named[is_but] = self.graph.sets.complement(known[is_but])
         values, begins = self.graph.sets.flat()
         value = values[begins[named]]
-        self.sign = np.where(is_but, -1.0, 1.0)[place]
+        self.sign = np.where(is_but, -1, 1).astype(np.int8)[place]
         n = int(self.starts[-1])
-        self.place = self.starts[var] + value[place]
+        self.place = (self.starts[var] + value[place]).astype(np.int32 if n + len(var) < 2**31 else np.int64)
         listed = np.flatnonzero(((size > 1) & ~is_but)[place])
         number = number_rows(var[listed], sets[listed])
         self.place[listed] = n + number
@@ -129,31 +170,59 @@ class Messages:
     def beliefs(self) -> np.ndarray:
         """For each value of each variable its log-potential plus all messages."""
         n = int(self.starts[-1])
-        found = np.bincount(self.place, self.sign * self.sent * self.count, n + self.n_lists)
+        found = self._received(n + self.n_lists)
         # without literals bincount returns integers
         sent = (found[:n] + np.bincount(self.inside, found[n:][self.inside_owner], n)).astype(np.float64)
         for batch in self.batches:
             batch.add_to(sent)
         return np.asarray(self.graph.potentials + self.shares.total(sent))
 
-    def _literal_odds(self, belief: np.ndarray) -> np.ndarray:
-        """The log-odds of each literal without the factor's own message."""
+    def _received(self, n: int) -> np.ndarray:
+        """The sum of the messages of products at each of n places."""
+        if self.workers is None:
+            return np.bincount(self.place, self.sign * self.sent * (self.count if len(self.count) else 1.0), n)
+        from .loops import add_signed
+
+        found = np.zeros(n)
+        add_signed(self.place, self.sign, self.sent, self.count, found)
+        return found
+
+    def _odds(self, belief: np.ndarray) -> np.ndarray:
+        """The log-odds of each place."""
         odds = belief - log_sums_of_others(belief, self.starts) if len(belief) else belief
         if self.n_lists:
             sums = log_sums(np.append(belief, IMPOSSIBLE)[self.sides], self.side_begins)
             odds = np.concatenate([odds, sums[::2] - sums[1::2]])
-        return np.asarray((self.sign * odds[self.place] - self.sent).clip(IMPOSSIBLE, -IMPOSSIBLE))
+        return np.asarray(odds)
 
-    def update(self, damping: float) -> float:
-        """Update all messages; returns the largest change before damping."""
-        belief = self.beliefs()
+    def _literal_odds(self, belief: np.ndarray) -> np.ndarray:
+        """The log-odds of each literal without the factor's own message."""
+        return np.asarray((self.sign * self._odds(belief)[self.place] - self.sent).clip(IMPOSSIBLE, -IMPOSSIBLE))
+
+    def update(self, belief: np.ndarray, damping: float) -> float:
+        """Update all messages; returns the largest change before damping.
+
+        Args:
+            belief: see `beliefs`.
+        """
         changes = [0.0]
-        if len(self.sent):
+        if len(self.sent) and self.workers:
+            changes.append(self._update_products(belief, damping))
+        elif len(self.sent):
             new = self._from_products(self._literal_odds(belief))
             changes.append(largest_change(new, self.sent))
             self.sent = (1 - damping) * new + damping * self.sent
         changes += [batch.update(belief, damping) for batch in self.batches]
         return self.shares.largest(max(changes))
+
+    def _update_products(self, belief: np.ndarray, damping: float) -> float:
+        """What `_from_products` computes, by a compiled loop."""
+        from .loops import send_products
+
+        odds, products = self._odds(belief), self.graph.products
+        return self._share(lambda first, last: float(send_products(
+            first, last, products.begins, self.place, self.sign, products.gain, self.head, odds, self.sent, damping,
+            -IMPOSSIBLE)), len(products.gain))
 
     def _from_products(self, odds: np.ndarray) -> np.ndarray:
         n, begins = len(self.owner), self.graph.products.begins
@@ -186,11 +255,11 @@ class Messages:
             total += float(((np.logaddexp(log_not, gain + log_p) + scale) * self.graph.products.size).sum())
             signed = self.sign * odds
             total -= float((np.logaddexp(log_sigmoid(signed) + self.sign * self.sent, log_sigmoid(-signed))
-                            * self.size).sum())
+                            * self._size()).sum())
         total += sum(batch.log_partition(belief) for batch in self.batches)
         return own + float(self.shares.total(np.array([total]))[0])
 
-    def table_beliefs(self, k: int, belief: np.ndarray) -> np.ndarray:
-        """The probability of each cell of the tables of batch k, [tables, cells], at the beliefs of all values."""
-        joint = self.batches[k].joint(belief)
+    def table_beliefs(self, k: int, rows: np.ndarray, belief: np.ndarray) -> np.ndarray:
+        """The probability of each cell of some tables of batch k, [rows, cells], at the beliefs of all values."""
+        joint = self.batches[k].joint(belief, rows)
         return np.asarray(np.exp(joint - np.logaddexp.reduce(joint, axis=1, keepdims=True)))

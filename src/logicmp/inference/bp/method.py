@@ -23,8 +23,11 @@ from ...ground.network import Network
 from ...ground.propagate import propagate
 from ..answers import odds_of_counts, odds_of_values
 from ..method import Method, Problem, Solution, Status
-from .graph import Graph, Reading, build_graph, take_factors
+from .graph import Graph, Reading, Scopes, build_graph, take_factors
 from .messages import Messages
+
+# messages that oscillate for this many rounds are damped more, up to a limit
+PATIENCE, MAX_DAMPING = 10, 0.95
 
 
 @dataclass
@@ -35,7 +38,7 @@ class BeliefPropagation(Method):
 
     Args:
         iterations: limit of rounds of messages.
-        damping: share of the previous log-messages kept, 0 to below 1.
+        damping: share of the previous log-messages kept, 0 to below 1; messages that oscillate are damped more.
         tolerance: stop when no message (in log-odds) would change by more than this.
     """
 
@@ -51,9 +54,17 @@ class BeliefPropagation(Method):
         Args:
             network: the ground network with all queried formulas, if it exists already.
         """
-        network = network or problem.network()
+        return self._solve(network or problem.network(), problem)
+
+    def _solve(self, network: Network, problem: Problem, scopes: Scopes | None = None) -> Solution:
+        """The answers for the atoms of a ground network.
+
+        Args:
+            scopes: how many sets of variables each set stands for, if it is more than one.
+        """
+        problem.progress("making factors", 0, 0)
         possible = propagate(network)
-        graph, readings = build_graph(network, possible)
+        graph, readings = build_graph(network, possible, scopes)
         graph, group, readings, notes = self._compress(graph, readings)
         shares = problem.grounding.shares
         messages = Messages(graph if shares.share.size == 1 else take_factors(graph, shares.share), shares)
@@ -75,20 +86,58 @@ class BeliefPropagation(Method):
     def _run(self, messages: Messages, problem: Problem) -> tuple[Status, str]:
         """Send messages until none changes; returns why it stopped, and a note on it."""
         limits = problem.limits
-        done, change = 0, np.inf
+        done, change, seconds = 0, np.inf, 0.0
+        calm = Calm(self.damping)
         while done < self.iterations and change > self.tolerance:
-            if limits.seconds is not None and messages.shares.agree(limits.is_over()):
+            if limits.seconds is not None and messages.shares.agree(limits.is_over(seconds)):
                 return Status.TIME if done else Status.NONE, (
                     f"{self.name} was stopped after {limits.seconds} s and {done} rounds of messages, the last change "
                     f"was {change:.2g}")
-            change = messages.update(self.damping)
+            begin = limits.now()
+            belief = messages.beliefs()
+            change = messages.update(belief, calm.damping)
+            calm.look(belief, change)
+            seconds = limits.now() - begin
             done += 1
             problem.progress(self.name, done, self.iterations)
         if change > self.tolerance:
             return Status.ITERATIONS if done else Status.NONE, (
                 f"{self.name} did not converge in {done} rounds: a message still changed by {change:.2g}; raise "
                 "damping or iterations")
-        return Status.CONVERGED, f"{self.name} converged after {done} rounds, the last change was {change:.2g}"
+        more = "" if calm.damping == self.damping else f", with damping {calm.damping:.2g} because messages oscillated"
+        return Status.CONVERGED, f"{self.name} converged after {done} rounds, the last change was {change:.2g}{more}"
+
+
+class Calm:
+    """More damping for messages that oscillate: each round nearly undoes the round before, and the change stays.
+
+    Args:
+        damping: share of the previous log-messages kept at first.
+    """
+
+    def __init__(self, damping: float):
+        self.damping = damping
+        self._beliefs: list[np.ndarray] = []
+        # rounds in a row that undid the one before, and the change before the first of them
+        self._n, self._change = 0, np.inf
+
+    def look(self, belief: np.ndarray, change: float) -> None:
+        """Note a round: the beliefs that it started from, and the largest change of a message."""
+        self._beliefs = [*self._beliefs[-2:], belief]
+        if len(self._beliefs) < 3:
+            return
+        first, second, third = self._beliefs
+        moved, returned = (float(np.abs(third - x).max(initial=0.0)) for x in (second, first))
+        if returned > 0.5 * moved:
+            self._n = 0
+            return
+        if self._n == 0:
+            self._change = change
+        self._n += 1
+        if self._n == PATIENCE:
+            if change > 0.5 * self._change:
+                self.damping = min(MAX_DAMPING, 0.5 + 0.5 * self.damping)
+            self._n = 0
 
 
 def _probabilities(messages: Messages) -> np.ndarray:
@@ -116,7 +165,7 @@ def _probabilities_of_queried(network: Network, messages: Messages, readings: tu
     read, is_read, belief = np.zeros(network.n_features), np.zeros(network.n_features), messages.beliefs()
     for k, reading in enumerate(readings):
         if len(reading.feature):
-            read[reading.feature] = (messages.table_beliefs(k, belief)[reading.row] * reading.holds).sum(1)
+            read[reading.feature] = (messages.table_beliefs(k, reading.row, belief) * reading.holds).sum(1)
             is_read[reading.feature] = 1
     return np.where(messages.shares.total(is_read) > 0, messages.shares.total(read), holds)
 

@@ -21,7 +21,6 @@ from ...ground.network import HARD, Network
 from ...ground.patterns import sort_order
 from ...ground.propagate import propagate
 from ...ground.quantifiers import deciding_literals, part_order
-from .slices import build_slices
 
 
 class Ground(NamedTuple):
@@ -76,21 +75,12 @@ class State(NamedTuple):
     score: np.ndarray
 
 
-class Cells(NamedTuple):
-    """Tables of rules over the same variables: the cells of table k are the features first[k] to first[k+1]."""
-
-    first: np.ndarray
-    # by cell, from the first cell of all tables on
-    log_weight: np.ndarray
-
-
 @dataclass(frozen=True)
 class GroundArrays:
     """A ground network, and the arrays made from it."""
 
     network: Network
     ground: Ground
-    cells: Cells
 
     @property
     def n_features(self) -> int:
@@ -104,14 +94,12 @@ class GroundArrays:
                      np.full(n, -1, dtype=np.int32), np.zeros(1, dtype=np.int64), np.zeros(1))
 
 
-def build_arrays(network: Network, weights: np.ndarray | None = None, unary_features: bool = False,
-                 tables: bool = False) -> GroundArrays:
+def build_arrays(network: Network, weights: np.ndarray | None = None, unary_features: bool = False) -> GroundArrays:
     """The arrays of a network; raises an error if unit propagation finds a contradiction.
 
     Args:
         weights: instead of the network's own.
         unary_features: append soft evidence as features of one literal.
-        tables: merge rules over the same variables into tables, whose cells are the last features; see `slices`.
     """
     domain = propagate(network)
     is_hard = network.param == HARD
@@ -123,13 +111,6 @@ def build_arrays(network: Network, weights: np.ndarray | None = None, unary_feat
         begins = np.concatenate([begins, begins[-1] + 1 + np.arange(len(more_var))])
         var, chosen = np.concatenate([var, more_var]), np.concatenate([chosen, more_set])
         log_weight = np.concatenate([log_weight, more_weight])
-    cells = Cells(np.full(1, len(log_weight), dtype=np.int64), np.zeros(0))
-    if tables:
-        slices = build_slices(network, begins, var, chosen, log_weight)
-        cells = Cells(len(log_weight) + slices.first, slices.value)
-        begins = np.concatenate([begins, begins[-1] + slices.begins])
-        var, chosen = np.concatenate([var, slices.var]), np.concatenate([chosen, slices.set])
-        log_weight = np.concatenate([np.where(slices.is_replaced, 0.0, log_weight), np.zeros(len(slices.value))])
     is_hard = np.concatenate([is_hard, np.zeros(len(log_weight) - len(is_hard), dtype=bool)])
     # unsigned: numba then does not check for negative indices
     var, chosen = (column.astype(np.int32, copy=False).view(np.uint32) for column in (var, chosen))
@@ -138,11 +119,11 @@ def build_arrays(network: Network, weights: np.ndarray | None = None, unary_feat
     first = np.concatenate([[0], np.cumsum(np.bincount(var, minlength=len(network.cards)))])
     ground = Ground(
         network.starts, domain, begins, var, chosen, log_weight, is_hard, first, owner[order], chosen[order],
-        network.sets.table(), network.n_own, *_deciders(network), *_followers(network))
-    return GroundArrays(network, ground, cells)
+        network.sets.table(), network.n_own, *deciders(network), *followers(network))
+    return GroundArrays(network, ground)
 
 
-def _deciders(network: Network) -> tuple[np.ndarray, np.ndarray]:
+def deciders(network: Network) -> tuple[np.ndarray, np.ndarray]:
     """For each variable the feature that decides it, and the value it has in that feature."""
     decider = np.full(len(network.cards), -1, dtype=np.int64)
     inside = np.zeros(len(network.cards), dtype=np.int8)
@@ -153,7 +134,7 @@ def _deciders(network: Network) -> tuple[np.ndarray, np.ndarray]:
     return decider, inside
 
 
-def _followers(network: Network) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def followers(network: Network) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The variables of quantified parts in order, and for each variable those that follow it, in order."""
     order = part_order(network)
     pairs = sorted((v, rank, a) for rank, (a, sources) in enumerate(order) for v in sources)

@@ -1,4 +1,4 @@
-"""Sequential steps as compiled loops: moves, repairs, WalkSAT.
+"""Sequential steps as compiled loops: moves and repairs.
 
 Room: inference/moves.  Needs numba, so methods import this file only when they run.
 
@@ -7,7 +7,7 @@ Room: inference/moves.  Needs numba, so methods import this file only when they 
 
 The time of a move is proportional to the occurrences of its variable. Methods never move the variables of quantified
 parts: these follow their atoms. numba caches the compiled code on disk by this file's date, so touch the loops that
-call these (`gibbs_loops`, `mcsat_loops`) when this file changes.
+call these (`walk_loops`, `gibbs_loops`, `mcsat_loops`) when this file changes.
 """
 
 from __future__ import annotations
@@ -51,18 +51,20 @@ def refresh(g: Ground, s: State) -> None:
             s.score[0] += s.weight[f]
         s.place[f] = -1
         if (s.listed[f] > 0 and n == 0) or (s.listed[f] < 0 and n > 0):
-            _list(s, f)
+            list_feature(s, f)
 
 
 @compiled
-def _list(s: State, f: int) -> None:
+def list_feature(s: State, f: int) -> None:
+    """Add a feature to the list of violated ones."""
     s.place[f] = s.n_violated[0]
     s.violated[s.n_violated[0]] = f
     s.n_violated[0] += 1
 
 
 @compiled
-def _unlist(s: State, f: int) -> None:
+def unlist_feature(s: State, f: int) -> None:
+    """Remove a feature from the list of violated ones."""
     s.n_violated[0] -= 1
     last = s.violated[s.n_violated[0]]
     s.violated[s.place[f]] = last
@@ -91,9 +93,9 @@ def _move_one(g: Ground, s: State, v: int, new: int) -> None:
             s.score[0] -= s.weight[f]
         if s.listed[f] != 0:
             if now == (s.listed[f] > 0):
-                _list(s, f)
+                list_feature(s, f)
             else:
-                _unlist(s, f)
+                unlist_feature(s, f)
 
 
 @compiled
@@ -145,7 +147,7 @@ def change(g: Ground, s: State, v: int, new: int) -> float:
 
 
 @compiled
-def _descend(g: Ground, s: State, domain: np.ndarray, a: int, rng: np.random.Generator) -> tuple[int, int]:
+def step_toward(g: Ground, s: State, domain: np.ndarray, a: int, rng: np.random.Generator) -> tuple[int, int]:
     """A move that brings a quantified part closer to its other value; -1 if there is none."""
     wants, chosen = True, 0
     while a >= g.n_own:
@@ -185,7 +187,7 @@ def repair(g: Ground, s: State, domain: np.ndarray, f: int, noise: float,
             continue
         low, high = 0, g.starts[v + 1] - g.starts[v]
         if v >= g.n_own:
-            v, low = _descend(g, s, domain, v, rng)
+            v, low = step_toward(g, s, domain, v, rng)
             if v < 0:
                 continue
             high = low + 1
@@ -226,58 +228,6 @@ def follow(g: Ground, s: State) -> None:
             _move_one(g, s, a, value)
     # the score once more, without rounding errors from the moves
     refresh(g, s)
-
-
-@compiled
-def walk(g: Ground, s: State, best: np.ndarray, best_score: float, max_flips: int, noise: float,
-         trail: np.ndarray, rng: np.random.Generator) -> tuple[int, float]:
-    """WalkSAT: repair violated features one by one; `best` becomes the world of lowest score.
-
-    Returns the number of flips, and that score.
-
-    Args:
-        trail: room for the moves since `best`, [n, 2]; repeating them is cheaper than copying the world.
-    """
-    n_trail = len(trail) + 1
-    for flip in range(max_flips + 1):
-        if s.score[0] < best_score - 1e-9:
-            best_score = s.score[0]
-            if n_trail > len(trail):
-                copy(s.values, best)
-            else:
-                for k in range(n_trail):
-                    best[trail[k, 0]] = trail[k, 1]
-            n_trail = 0
-        if s.n_violated[0] == 0 or flip == max_flips:
-            return flip, best_score
-        f = s.violated[int(rng.random() * s.n_violated[0])]
-        v, new = repair(g, s, g.domain, f, noise, rng)
-        if v < 0:
-            continue
-        move(g, s, v, new)
-        if n_trail < len(trail):
-            trail[n_trail, 0], trail[n_trail, 1] = v, new
-        n_trail += 1
-    return max_flips, best_score
-
-
-@compiled
-def descend(g: Ground, s: State) -> int:
-    """Give each variable in turn the value of lowest score; returns how many moved."""
-    n_moved = 0
-    for v in range(g.n_own):
-        if g.first[v] == g.first[v + 1]:
-            continue
-        best, new = -1e-9, -1
-        for x in range(g.starts[v + 1] - g.starts[v]):
-            if x != s.values[v] and g.domain[g.starts[v] + x]:
-                cost = change(g, s, v, x)
-                if cost < best:
-                    best, new = cost, x
-        if new >= 0:
-            move(g, s, v, new)
-            n_moved += 1
-    return n_moved
 
 
 @compiled

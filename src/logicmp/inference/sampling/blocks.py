@@ -14,8 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...errors import CostError
-from ...ground.propagate import n_open_literals
-from ..moves.arrays import GroundArrays
+from .fields import HARD_WEIGHT, Prepared
 
 # joint states, and variables joined by strong rules, of one block
 MAX_STATES = 4096
@@ -34,47 +33,41 @@ class Blocks(NamedTuple):
     # none
     state_first: np.ndarray
     states: np.ndarray
-    # room for the log-weights of one block's states, and for the probabilities of all values
-    score: np.ndarray
-    p: np.ndarray
-    # places of the values of variables with only one possible value
-    decided: np.ndarray
     n_joint: int
     largest: int
 
 
-def build_blocks(arrays: GroundArrays, block_weight: float, max_states: int) -> Blocks:
+def build_blocks(prepared: Prepared, block_weight: float, max_states: int) -> Blocks:
     """Join the variables that hard rules tie together, then those of strong rules while the blocks stay small.
 
     Raises an error if hard rules make a block that is too big.
     """
     from . import gibbs_loops
 
-    network, g = arrays.network, arrays.ground
+    network, g = prepared.network, prepared.fields
     n_own = network.n_own
     sizes = np.add.reduceat(g.domain, network.starts[:-1]) if len(network.cards) else np.zeros(0, dtype=np.int64)
     parent, members = np.arange(n_own), np.ones(n_own, dtype=np.int64)
     log_states = np.log(sizes[:n_own].astype(np.float64))
-    source_first, sources = _sources(arrays)
-    is_rule = g.is_hard & (network.defines < 0) & (n_open_literals(network, g.domain) >= 2)
-    gibbs_loops.join_blocks(g, np.flatnonzero(is_rule), source_first, sources, parent, log_states, members,
+    source_first, sources = _sources(prepared)
+    gibbs_loops.join_blocks(g, np.flatnonzero(prepared.is_tie), source_first, sources, parent, log_states, members,
                             np.zeros(n_own, dtype=np.int64), np.inf)
-    lister = _Lister(arrays, is_rule, max_states)
+    lister = _Lister(prepared, max_states)
     for block in _groups(parent):
         found = lister.states(block)
         if found is None:
             raise lister.too_big(block)
         log_states[parent[block[0]]] = np.log(max(1, len(found)))
-    strong = np.flatnonzero(np.abs(g.log_weight) >= block_weight)
-    strong = strong[np.argsort(-np.abs(g.log_weight[strong]), kind="stable")]
+    strong = np.flatnonzero((np.abs(g.weight) >= block_weight) & (g.weight > HARD_WEIGHT))
+    strong = strong[np.argsort(-np.abs(g.weight[strong]), kind="stable")]
     gibbs_loops.join_blocks(g, strong, source_first, sources, parent, log_states, members,
                             np.zeros(MAX_MEMBERS, dtype=np.int64), np.log(max_states))
-    return _collect(arrays, lister, _groups(parent), sizes[:n_own])
+    return _collect(prepared, lister, _groups(parent), sizes[:n_own])
 
 
-def _sources(arrays: GroundArrays) -> tuple[np.ndarray, np.ndarray]:
+def _sources(prepared: Prepared) -> tuple[np.ndarray, np.ndarray]:
     """The variables that each quantified part depends on."""
-    g, n = arrays.ground, len(arrays.network.cards)
+    g, n = prepared.fields, len(prepared.network.cards)
     owner = np.repeat(np.arange(n), np.diff(g.follow_first))
     order = np.argsort(g.follows, kind="stable")
     counts = np.bincount(g.follows - g.n_own, minlength=n - g.n_own)
@@ -94,9 +87,9 @@ def _groups(parent: np.ndarray) -> list[np.ndarray]:
 class _Lister:
     """Lists the joint states of blocks."""
 
-    def __init__(self, arrays: GroundArrays, must_not: np.ndarray, max_states: int):
-        self.arrays, self.must_not, self.max_states = arrays, must_not, max_states
-        n = len(arrays.network.cards)
+    def __init__(self, prepared: Prepared, max_states: int):
+        self.prepared, self.max_states = prepared, max_states
+        n = len(prepared.network.cards)
         self.depth, self.values = np.full(n, -1, dtype=np.int64), np.zeros(n, dtype=np.int64)
 
     def states(self, block: np.ndarray) -> np.ndarray | None:
@@ -104,14 +97,14 @@ class _Lister:
         from . import gibbs_loops
 
         out = np.empty((self.max_states, len(block)), dtype=np.int32)
-        n = gibbs_loops.list_states(self.arrays.ground, self.must_not, block, self.depth, self.values,
+        n = gibbs_loops.list_states(self.prepared.fields, self.prepared.is_tie, block, self.depth, self.values,
                                     NODES_PER_STATE * self.max_states, out)
         return None if n < 0 else out[:n].copy()
 
     def too_big(self, block: np.ndarray) -> CostError:
-        network, g = self.arrays.network, self.arrays.ground
+        network, g = self.prepared.network, self.prepared.fields
         features = np.concatenate([g.feature[g.first[v] : g.first[v + 1]] for v in block.tolist()])
-        features = features[self.must_not[features]]
+        features = self.prepared.origin[features[self.prepared.is_tie[features]]]
         span = network.rules[int(network.rule[features[0]])].span if len(features) else None
         names = ", ".join(network.name(int(v)) for v in block[:3])
         more = ", ..." if len(block) > 3 else ""
@@ -120,27 +113,22 @@ class _Lister:
                          "use mc-sat or exact, or raise max_states, or give the rule a weight")
 
 
-def _collect(arrays: GroundArrays, lister: _Lister, groups: list[np.ndarray], sizes: np.ndarray) -> Blocks:
+def _collect(prepared: Prepared, lister: _Lister, groups: list[np.ndarray], sizes: np.ndarray) -> Blocks:
     """The blocks as arrays: lone variables first, then those with joint states."""
-    g, network = arrays.ground, arrays.network
     is_joint = np.zeros(len(sizes), dtype=bool)
     for group in groups:
         is_joint[group] = True
-    has_followers = np.diff(g.follow_first)[: len(sizes)] > 0
-    joint = groups + [np.array([v]) for v in np.flatnonzero(has_followers & ~is_joint & (sizes > 1)).tolist()]
-    alone = np.flatnonzero(~is_joint & ~has_followers & (sizes > 1))
+    alone = np.flatnonzero(~is_joint & (sizes > 1))
     tables = []
-    for group in joint:
+    for group in groups:
         found = lister.states(group)
         if found is None:
             raise lister.too_big(group)
         tables.append(found)
-    lengths = np.concatenate([np.ones(len(alone), dtype=np.int64), np.array([len(b) for b in joint], dtype=np.int64)])
+    lengths = np.concatenate([np.ones(len(alone), dtype=np.int64), np.array([len(b) for b in groups], dtype=np.int64)])
     counts = np.concatenate([np.zeros(len(alone), dtype=np.int64), np.array([t.size for t in tables], dtype=np.int64)])
-    decided = np.flatnonzero(np.repeat(sizes < 2, network.cards[: len(sizes)]))
-    largest = max((len(t) for t in tables), default=0)
     return Blocks(
-        np.concatenate([[0], np.cumsum(lengths)]), np.concatenate([alone, *joint]).astype(np.int64),
-        np.concatenate([[0], np.cumsum(counts)]), np.concatenate([np.zeros(0, dtype=np.int32), *(
-            t.reshape(-1) for t in tables)]), np.zeros(max(largest, int(network.cards.max(initial=1)))),
-        np.zeros(len(g.domain)), decided, len(groups), largest)
+        np.concatenate([[0], np.cumsum(lengths)]), np.concatenate([alone, *groups]).astype(np.int64),
+        np.concatenate([[0], np.cumsum(counts)]),
+        np.concatenate([np.zeros(0, dtype=np.int32), *(t.reshape(-1) for t in tables)]),
+        len(groups), max((len(t) for t in tables), default=0))

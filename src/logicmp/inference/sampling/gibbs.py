@@ -17,10 +17,9 @@ from typing import ClassVar
 import numpy as np
 
 from ..method import Problem, Solution
-from ..moves.arrays import build_arrays
-from ..search.start import satisfy_hard_rules
 from .blocks import MAX_STATES, build_blocks
 from .chains import Sampler, Tally, solution_of
+from .fields import prepare
 
 
 @dataclass
@@ -37,26 +36,20 @@ class Gibbs(Sampler):
     max_states: int = MAX_STATES
 
     def solve(self, problem: Problem) -> Solution:
-        chains = self.plan(problem)
         network = self.network(problem)
         from . import gibbs_loops
 
-        arrays = build_arrays(network)
-        blocks = build_blocks(arrays, self.block_weight, self.max_states)
-        states, rngs = [], [np.random.default_rng([problem.seed, chain]) for chain in range(self.chains)]
-        for chain, rng in enumerate(rngs):
-            state = arrays.new_state(arrays.ground.log_weight, arrays.ground.is_hard)
-            # no step writes weights, so that all chains share them
-            states.append(state._replace(weight=arrays.ground.log_weight))
-            satisfy_hard_rules(arrays, states[-1], rng, self.max_flips, problem.limits, chain)
+        prepared = prepare(network)
+        blocks = build_blocks(prepared, self.block_weight, self.max_states)
+        rngs = [np.random.default_rng([problem.seed, chain]) for chain in range(self.chains)]
+        worlds = prepared.start(rngs, self.max_flips, problem.limits)
+        rooms = [np.zeros(max(blocks.largest, int(network.cards.max(initial=1)))) for _ in rngs]
 
         def advance(chain: int, n: int, tally: Tally) -> None:
-            gibbs_loops.sweep(arrays.ground, states[chain], blocks, network.potentials, tally, n, rngs[chain])
+            gibbs_loops.sweep(prepared.fields, worlds[chain], blocks, rooms[chain], tally, n, rngs[chain])
 
-        draws = chains.run(advance, network)
-        # a variable with one possible value is in no block
-        draws.p[blocks.decided] = arrays.ground.domain[blocks.decided]
-        solution = solution_of(arrays, draws)
+        draws = self.plan(problem, prepared).run(advance, prepared, prepared.queried_values(problem.queried))
+        solution = solution_of(prepared, draws)
         if blocks.n_joint:
             solution.notes.append(f"{blocks.n_joint:,} blocks of variables that depend strongly on each other, of up "
                                   f"to {blocks.largest:,} joint states")

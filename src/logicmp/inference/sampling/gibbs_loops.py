@@ -2,22 +2,23 @@
 
 Room: inference/sampling.  Needs numba.
 
-    a lone variable            one pass over its occurrences gives the log-weight of every value
-    a block                    every state is tried to get its score
+    a lone variable            its scores are at hand, see `field_loops`
+    a block                    every joint state is tried to get its score
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ..moves.arrays import Ground, State
-from ..moves.loops import compiled, find, literal_truth, move
+from ..moves.loops import compiled, find, literal_truth
 from .blocks import Blocks
 from .chains import Tally
+from .field_loops import attempt, draw, draw_variable, move
+from .fields import Fields, World
 
 
 @compiled
-def join_blocks(g: Ground, ties: np.ndarray, source_first: np.ndarray, sources: np.ndarray,
+def join_blocks(g: Fields, ties: np.ndarray, source_first: np.ndarray, sources: np.ndarray,
                 parent: np.ndarray, log_states: np.ndarray, n_members: np.ndarray, roots: np.ndarray,
                 max_log: float) -> None:
     """Put the open variables of each tie into one block, unless it would be too big.
@@ -55,7 +56,7 @@ def join_blocks(g: Ground, ties: np.ndarray, source_first: np.ndarray, sources: 
 
 
 @compiled
-def list_states(g: Ground, must_not: np.ndarray, block: np.ndarray, depth: np.ndarray,
+def list_states(g: Fields, must_not: np.ndarray, block: np.ndarray, depth: np.ndarray,
                 values: np.ndarray, max_nodes: int, out: np.ndarray) -> int:
     """Write all joint values of a block that violate no hard feature inside it to `out`; -1 if there are too many.
 
@@ -96,7 +97,7 @@ def list_states(g: Ground, must_not: np.ndarray, block: np.ndarray, depth: np.nd
 
 
 @compiled
-def _is_violated(g: Ground, must_not: np.ndarray, depth: np.ndarray, values: np.ndarray, v: int) -> bool:
+def _is_violated(g: Fields, must_not: np.ndarray, depth: np.ndarray, values: np.ndarray, v: int) -> bool:
     """Whether a hard feature of v is true for all values of the variables that have none yet."""
     for i in range(g.first[v], g.first[v + 1]):
         f = g.feature[i]
@@ -117,89 +118,48 @@ def _is_violated(g: Ground, must_not: np.ndarray, depth: np.ndarray, values: np.
 
 
 @compiled
-def sweep(g: Ground, s: State, b: Blocks, potentials: np.ndarray, tally: Tally, n_sweeps: int,
+def sweep(g: Fields, s: World, b: Blocks, room: np.ndarray, tally: Tally, n_sweeps: int,
           rng: np.random.Generator) -> None:
-    """Draw every block in turn, given all others; the conditional probabilities are counted, not the draws."""
+    """Draw every block in turn, given all others; the conditional probabilities are counted, not the draws.
+
+    Args:
+        room: for the probabilities of the states of one block.
+    """
     for _ in range(n_sweeps):
         for k in range(len(b.first) - 1):
             first, n = b.first[k], b.first[k + 1] - b.first[k]
-            n_states = (b.state_first[k + 1] - b.state_first[k]) // n
-            if n_states == 0:
-                _draw_one(g, s, b, potentials, tally, b.var[first], rng)
+            if b.state_first[k] < b.state_first[k + 1]:
+                n_states = (b.state_first[k + 1] - b.state_first[k]) // n
+                _draw_block(g, s, tally, b.var[first : first + n],
+                            b.states[b.state_first[k] : b.state_first[k + 1]].reshape(n_states, n), room, rng)
             else:
-                _draw_block(g, s, b, potentials, tally, b.var[first : first + n],
-                            b.states[b.state_first[k] : b.state_first[k + 1]].reshape(n_states, n), rng)
+                v = b.var[first]
+                draw_variable(g, s, v, room, rng)
+                for x in range(g.starts[v + 1] - g.starts[v]):
+                    tally.total[g.starts[v] + x] += room[x]
         for k in range(len(tally.watch)):
             tally.watched[k] += s.n_false[tally.watch[k]] == 0
 
 
 @compiled
-def _draw(score: np.ndarray, n: int, rng: np.random.Generator) -> int:
-    """Turn log-weights into probabilities in place, and draw one of them."""
-    top = -np.inf
-    for k in range(n):
-        top = max(top, score[k])
-    z = 0.0
-    for k in range(n):
-        score[k] = np.exp(score[k] - top)
-        z += score[k]
-    left = rng.random() * z
-    drawn = -1
-    for k in range(n):
-        if drawn < 0 and left < score[k]:
-            drawn = k
-        left -= score[k]
-        score[k] /= z
-    if drawn < 0:
-        # rounding left nothing drawn: take the most probable
-        drawn = 0
-        for k in range(n):
-            if score[k] > score[drawn]:
-                drawn = k
-    return drawn
-
-
-@compiled
-def _draw_one(g: Ground, s: State, b: Blocks, potentials: np.ndarray, tally: Tally, v: int,
-              rng: np.random.Generator) -> None:
-    start, n, old, score = g.starts[v], g.starts[v + 1] - g.starts[v], s.values[v], b.score
-    for x in range(n):
-        score[x] = potentials[start + x] if g.domain[start + x] else -np.inf
-    for j in range(g.first[v], g.first[v + 1]):
-        f = g.feature[j]
-        if s.n_false[f] > 1 or (s.n_false[f] == 1 and g.member[g.chosen[j], old]):
-            continue
-        for x in range(n):
-            if g.member[g.chosen[j], x]:
-                score[x] += s.weight[f]
-    new = _draw(score, n, rng)
-    for x in range(n):
-        tally.total[start + x] += score[x]
-        tally.square[start + x] += score[x] * score[x]
-    move(g, s, v, new)
-
-
-@compiled
-def _draw_block(g: Ground, s: State, b: Blocks, potentials: np.ndarray, tally: Tally, block: np.ndarray,
-                states: np.ndarray, rng: np.random.Generator) -> None:
-    score, p = b.score, b.p
-    # from zero, so that rounding errors do not add up over a run
-    s.score[0] = 0.0
+def _draw_block(g: Fields, s: World, tally: Tally, block: np.ndarray, states: np.ndarray, p: np.ndarray,
+                rng: np.random.Generator) -> None:
+    total, old, n_equal = 0.0, 0, 0
     for k in range(len(states)):
-        unary = 0.0
-        for i in range(len(block)):
-            move(g, s, block[i], states[k, i])
-            unary += potentials[g.starts[block[i]] + states[k, i]]
-        score[k] = unary + s.score[0] if s.n_violated[0] == 0 else -np.inf
-    new = _draw(score, len(states), rng)
-    for i in range(len(block)):
-        for place in range(g.starts[block[i]], g.starts[block[i] + 1]):
-            p[place] = 0.0
+        n_equal = 0
+        while n_equal < len(block) and states[k, n_equal] == s.values[block[n_equal]]:
+            n_equal += 1
+        if n_equal == len(block):
+            old = k
+            break
     for k in range(len(states)):
         for i in range(len(block)):
-            p[g.starts[block[i]] + states[k, i]] += score[k]
+            total += attempt(g, s, block[i], states[k, i])
+        p[k] = total
     for i in range(len(block)):
-        for place in range(g.starts[block[i]], g.starts[block[i] + 1]):
-            tally.total[place] += p[place]
-            tally.square[place] += p[place] * p[place]
+        attempt(g, s, block[i], states[old, i])
+    new = draw(p, len(states), rng)
+    for i in range(len(block)):
+        for k in range(len(states)):
+            tally.total[g.starts[block[i]] + states[k, i]] += p[k]
         move(g, s, block[i], states[new, i])

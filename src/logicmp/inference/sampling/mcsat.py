@@ -6,32 +6,40 @@ Room: inference/sampling.  Paper: Eq. 1; Poon and Domingos 2006.
     -1 Smokes(A)                  false now: like !Smokes(A) with weight 1
     Smokes(A) v Smokes(B).        kept in every step
 
-Hard and strong rules, which block single-variable moves, do not slow it down.
+The kept rules fall into components. A small one gets one of its worlds, all with the same probability. After that every
+atom is drawn given all others, which moves the atoms of large components. If hard rules tie more atoms than can be
+listed, or if the chains do not agree, SampleSAT draws a new world every few steps.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from ...ground.network import label_components
 from ..method import Problem, Solution
-from ..moves.arrays import build_arrays
-from ..search.start import satisfy_hard_rules
+from ..moves.arrays import Ground, GroundArrays
 from .chains import Sampler, Tally, solution_of
+from .fields import HARD_WEIGHT, Prepared, World, prepare, select_features
 
-# a component with at most this many states is listed
-MAX_STATES = 4096
+if TYPE_CHECKING:
+    from .mcsat_loops import Slice
+
+# a component is listed if that takes at most this many states
+MAX_STATES = 1024
+# steps between two runs of SampleSAT; after one that found nothing, twice as many
+JUMP = 5
 
 
 @dataclass
 class MCSat(Sampler):
-    """MC-SAT, with exactly uniform draws for small components of the kept rules, and SampleSAT for the others.
+    """MC-SAT, with exactly uniform draws for small components of the kept rules.
 
     Args:
-        max_states: a component with at most this many states is listed, and drawn from exactly.
-        max_search_flips: limit of one run of SampleSAT; if it finds no world, the component keeps its old one.
+        max_states: a component is listed if that takes at most this many states.
+        max_search_flips: limit of one run of SampleSAT; if it finds no world, the chain keeps its old one.
     """
 
     name: ClassVar[str] = "mc-sat"
@@ -40,22 +48,79 @@ class MCSat(Sampler):
     max_search_flips: int = 100_000
 
     def solve(self, problem: Problem) -> Solution:
-        chains = self.plan(problem)
         network = self.network(problem)
         from . import mcsat_loops
 
-        arrays = build_arrays(network, unary_features=True, tables=True)
-        work = mcsat_loops.new_workspace(arrays, self.max_states, self.max_search_flips)
-        states, rngs = [], [np.random.default_rng([problem.seed, chain]) for chain in range(self.chains)]
-        for chain, rng in enumerate(rngs):
-            states.append(arrays.new_state(arrays.ground.is_hard, arrays.ground.is_hard))
-            satisfy_hard_rules(arrays, states[-1], rng, self.max_flips, problem.limits, chain)
+        prepared = prepare(network, tables=True)
+        rngs = [np.random.default_rng([problem.seed, chain]) for chain in range(self.chains)]
+        worlds = prepared.start(rngs, self.max_flips, problem.limits)
+        slices = [mcsat_loops.new_slice(prepared) for _ in rngs]
+        jumps: list[_Jumps] = []
+
+        def start_jumps() -> bool:
+            if jumps:
+                return False
+            jumps.extend(_Jumps(prepared, self.max_search_flips) for _ in rngs)
+            for chain in range(self.chains):
+                # here, because the alarm of a time limit does not reach other threads while they compile
+                jumps[chain].make(worlds[chain], slices[chain], rngs[chain])
+            return True
 
         def advance(chain: int, n: int, tally: Tally) -> None:
-            mcsat_loops.sample(arrays.ground, states[chain], work, arrays.cells, tally, n, rngs[chain])
+            world, work, rng = worlds[chain], slices[chain], rngs[chain]
+            if not jumps:
+                mcsat_loops.sample(prepared.fields, world, work, tally, self.max_states, n, rng)
+            while jumps and n:
+                steps = min(n, jumps[chain].left)
+                mcsat_loops.sample(prepared.fields, world, work, tally, self.max_states, steps, rng)
+                jumps[chain].count(steps, world, work, rng)
+                n -= steps
 
-        solution = solution_of(arrays, chains.run(advance, network))
-        if work.failures[1]:
-            solution.notes.append(f"SampleSAT drew {work.failures[1]:,} large components and found no world in "
-                                  f"{work.failures[0]:,} of them, which kept their old one")
+        if _ties_many(prepared):
+            start_jumps()
+        queried = prepared.queried_values(problem.queried)
+        draws = self.plan(problem, prepared).run(advance, prepared, queried, start_jumps)
+        solution = solution_of(prepared, draws)
+        if jumps:
+            failed, made = np.sum([work.failures for work in slices], 0).tolist()
+            solution.notes.append(f"SampleSAT drew {made:,} worlds and found none {failed:,} times")
         return solution
+
+
+def _ties_many(prepared: Prepared) -> bool:
+    """Whether hard rules tie so many atoms together that their worlds cannot be listed."""
+    from .mcsat_loops import MAX_MEMBERS
+
+    if not prepared.is_tie.any():
+        return False
+    network, g = prepared.network, prepared.fields
+    is_hard = np.zeros(network.n_features, dtype=bool)
+    is_hard[prepared.origin[g.weight <= HARD_WEIGHT]] = True
+    label = label_components(select_features(network, is_hard))
+    sizes = np.bincount(label[g.free], minlength=len(label))
+    return bool((sizes[label[np.flatnonzero(g.is_tied)]] > MAX_MEMBERS).any())
+
+
+class _Jumps:
+    """When a chain runs SampleSAT."""
+
+    def __init__(self, prepared: Prepared, max_flips: int):
+        self.prepared, self.max_flips = prepared, max_flips
+        self.interval = self.left = JUMP
+        g, is_hard = prepared.fields, prepared.fields.weight <= HARD_WEIGHT
+        self.ground = Ground(g.starts, g.domain, g.begins, g.var, g.set, g.weight, is_hard, g.first, g.feature,
+                             g.chosen, g.member, g.n_own, g.decider, g.inside, g.parts, g.follow_first, g.follows)
+        self.state = GroundArrays(prepared.network, self.ground).new_state(is_hard, is_hard)
+
+    def count(self, steps: int, world: World, work: Slice, rng: np.random.Generator) -> None:
+        """Count steps of the chain, and draw a new world if it is time."""
+        self.left -= steps
+        if self.left == 0:
+            self.make(world, work, rng)
+
+    def make(self, world: World, work: Slice, rng: np.random.Generator) -> None:
+        from .mcsat_loops import jump
+
+        if not jump(self.prepared.fields, self.ground, world, work, self.state, self.max_flips, rng):
+            self.interval *= 2
+        self.left = self.interval

@@ -1,10 +1,13 @@
-"""The compiled loops of MC-SAT: choose the rules to keep, propagate, draw a world that satisfies them.
+"""The compiled loops of MC-SAT: keep some of the satisfied rules, draw a world that satisfies those.
 
 Room: inference/sampling.  Needs numba.  Poon and Domingos 2006; SampleSAT: Wei, Erenrich and Selman 2004.
 
-    kept  S(A) v S(B),  C(A)        unit propagation decides C(A); S(A) and S(B) are one component
-    a component of few states       all its worlds are listed, and one is drawn: exactly uniform
-    a large one                     SampleSAT, then moves from one of its worlds to another
+    kept  S(A) v S(B),  C(A)        C(A) is frozen; S(A) and S(B) are one component
+    a small component               all its worlds are listed, and one is drawn: exactly uniform
+    a large one                     stays; then every atom is drawn given all others
+
+Whether a rule is kept is decided when it is first looked at. In a large component that happens to few rules: the search
+for the component of an atom ends at the first atom that is known to be in a large one.
 """
 
 from __future__ import annotations
@@ -13,279 +16,302 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..moves.arrays import Cells, Ground, GroundArrays, State
-from ..moves.loops import change, compiled, copy, find, literal_truth, move, repair
+from ..moves import loops
+from ..moves.arrays import Ground, State
+from ..moves.loops import compiled
 from .chains import Tally
+from .field_loops import draw_variable, move, refresh
+from .fields import HARD_WEIGHT, Fields, Prepared, World
 
+# variables and rules of a component that is listed
+MAX_MEMBERS = 64
+MAX_CLAUSES = 1024
+# states that listing a component may take if no hard rule ties its members
+FEW_STATES, STATES_PER_MEMBER = 64, 4
 # SampleSAT: the share of simulated annealing moves, their temperature, and the noise of the other moves
 ANNEALING = 0.5
 TEMPERATURE = 0.3
 NOISE = 0.5
-# moves among the satisfying worlds, for each variable of a component
-MIXING = 20
+# moves among the satisfying worlds, for each variable
+MIXING = 5
+# what is known of a rule in a step; lower numbers are from earlier steps
+DROPPED, KEPT, COLLECTED, ENDLESS = 0, 1, 2, 3
+# what is known of a variable in a step
+FROZEN, OPEN, MEMBER, LARGE = 0, 1, 2, 3
 
 
-class Workspace(NamedTuple):
-    """Arrays that every step needs, made once, and the limits of a draw."""
+class Slice(NamedTuple):
+    """What a chain needs for a step: marks are 4 times the number of the step plus what is known."""
 
-    domain: np.ndarray
-    # unit propagation: open literals by feature, features to look at, old values of one variable
-    n_open: np.ndarray
-    stack: np.ndarray
-    old: np.ndarray
-    # components as lists: the first variable of a root's list, and the one after each variable; -1 ends it
-    parent: np.ndarray
+    step: np.ndarray
+    # by feature, and by variable
+    rules: np.ndarray
+    variables: np.ndarray
+    # by value, for open variables: whether the kept rules over the variable alone allow it
+    allowed: np.ndarray
+    # the variables of one component, the place of each, and the rules that tie them
+    members: np.ndarray
+    place: np.ndarray
+    clauses: np.ndarray
+    # the rules whose last member has a place, as lists: the first, and the one after each; -1 ends a list
     head: np.ndarray
     after: np.ndarray
-    # the variables of one component, and a world of it
-    members: np.ndarray
-    kept: np.ndarray
+    # the values of all variables, with other ones in the members of a component while it is listed
+    trial: np.ndarray
+    drawn: np.ndarray
     # by value: in how many worlds of a component
     n_worlds: np.ndarray
-    # components with more states are left to SampleSAT, which stops after this many flips
-    max_states: int
-    max_flips: int
+    # room for the probabilities of one variable
+    p: np.ndarray
     # how often SampleSAT found no world, and how often it ran
     failures: np.ndarray
 
 
-def new_workspace(arrays: GroundArrays, max_states: int, max_flips: int) -> Workspace:
-    """The workspace of all chains: a step leaves nothing in it for the next one."""
-    network, n_features = arrays.network, arrays.n_features
-    n, n_own, card = len(network.cards), network.n_own, int(network.cards.max(initial=1))
-    return Workspace(
-        arrays.ground.domain.copy(), np.zeros(n_features, dtype=np.int32), np.zeros(n_features + 1, dtype=np.int32),
-        np.zeros(card, dtype=bool), np.zeros(n, dtype=np.int32), np.full(n, -1, dtype=np.int32),
-        np.full(n, -1, dtype=np.int32), np.zeros(n_own, dtype=np.int32), np.zeros(n_own, dtype=np.int32),
-        np.zeros(len(arrays.ground.domain), dtype=np.int64), max_states, max_flips, np.zeros(2, dtype=np.int64))
+def new_slice(prepared: Prepared) -> Slice:
+    """The workspace of one chain."""
+    g, n = prepared.fields, len(prepared.network.cards)
+    return Slice(np.zeros(1, dtype=np.int64), np.zeros(prepared.n_features, dtype=np.int32),
+                 np.zeros(n, dtype=np.int32), np.zeros(len(g.base), dtype=bool), np.zeros(MAX_MEMBERS, dtype=np.int32),
+                 np.zeros(n, dtype=np.int32), np.zeros(MAX_CLAUSES, dtype=np.int32),
+                 np.zeros(MAX_MEMBERS, dtype=np.int32), np.zeros(MAX_CLAUSES, dtype=np.int32),
+                 np.zeros(n, dtype=np.int32), np.zeros(MAX_MEMBERS, dtype=np.int32),
+                 np.zeros(len(g.base), dtype=np.int32), np.zeros(int(prepared.network.cards.max(initial=1))),
+                 np.zeros(2, dtype=np.int64))
 
 
 @compiled
-def sample(g: Ground, s: State, r: Workspace, cells: Cells, tally: Tally, n_samples: int,
+def sample(g: Fields, s: World, r: Slice, tally: Tally, max_states: int, n_samples: int,
            rng: np.random.Generator) -> None:
-    """Make some steps of MC-SAT, and count the probability of each value given the rules that were kept."""
+    """Make some steps of MC-SAT, and count probabilities.
+
+    Those of an atom that hard rules tie to others are counted given the kept rules, those of other atoms given all
+    other atoms.
+    """
+    loops.copy(s.values, r.trial)
     for _ in range(n_samples):
-        _choose(g, s, rng)
-        _cut_tables(s, cells, rng)
-        copy(g.domain, r.domain)
-        # the present world satisfies all that was chosen, so there is no contradiction
-        propagate(g, s.listed, r.domain, r.n_open, r.stack, r.old)
-        _find_components(g, s, r)
-        for v in range(g.n_own):
-            if r.head[v] >= 0:
-                _draw_component(g, s, r, tally, v, rng)
+        r.step[0] += 4
+        for v in g.free:
+            if _is_open(g, s, r, v, rng) and r.variables[v] == r.step[0] + OPEN:
+                _draw_component(g, s, r, tally, v, max_states, rng)
+        for v in g.free:
+            known = r.variables[v] - r.step[0]
+            if g.is_tied[v] and known != MEMBER:
+                tally.total[g.starts[v] + s.values[v]] += 1
+        for v in g.free:
+            draw_variable(g, s, v, r.p, rng)
+            if not g.is_tied[v]:
+                for x in range(g.starts[v + 1] - g.starts[v]):
+                    tally.total[g.starts[v] + x] += r.p[x]
+        loops.copy(s.values, r.trial)
         for k in range(len(tally.watch)):
             tally.watched[k] += s.n_false[tally.watch[k]] == 0
 
 
 @compiled
-def _choose(g: Ground, s: State, rng: np.random.Generator) -> None:
-    """Keep each satisfied rule with probability 1 - exp(-w), and the hard ones always."""
-    for f in range(len(g.log_weight)):
-        kept = 1 if g.is_hard[f] else 0
-        w = g.log_weight[f]
-        # a feature that should be false and is, or should be true and is
-        if (w < 0 and s.n_false[f] > 0) or (w > 0 and s.n_false[f] == 0):
-            kept = (-1 if w > 0 else 1) if rng.random() < -np.expm1(-abs(w)) else 0
-        s.listed[f] = kept
-        s.weight[f] = kept
+def _is_kept(g: Fields, s: World, r: Slice, f: int, rng: np.random.Generator) -> bool:
+    """Keep a satisfied rule with probability 1 - exp(-w), a hard one always; the answer is that of the whole step."""
+    known = r.rules[f] - r.step[0]
+    if known >= 0:
+        is_kept: bool = known > DROPPED
+        return is_kept
+    w = g.weight[f]
+    # a feature that should be false and is, or should be true and is
+    is_kept = w <= HARD_WEIGHT or ((w < 0) == (s.n_false[f] > 0) and rng.random() >= np.exp(-abs(w)))
+    r.rules[f] = r.step[0] + (KEPT if is_kept else DROPPED)
+    return is_kept
 
 
 @compiled
-def _cut_tables(s: State, cells: Cells, rng: np.random.Generator) -> None:
-    """Draw a height below the log-weight of each table's present cell; cells below the height must be false."""
-    begin = cells.first[0]
-    for k in range(len(cells.first) - 1):
-        height = np.log1p(-rng.random())
-        for f in range(cells.first[k], cells.first[k + 1]):
-            if s.n_false[f] == 0:
-                height += cells.log_weight[f - begin]
-        for f in range(cells.first[k], cells.first[k + 1]):
-            s.listed[f] = cells.log_weight[f - begin] < height
-            s.weight[f] = s.listed[f]
+def _is_open(g: Fields, s: World, r: Slice, v: int, rng: np.random.Generator) -> bool:
+    """Whether the kept rules over a variable alone leave it several values."""
+    if r.variables[v] >= r.step[0]:
+        is_open: bool = r.variables[v] > r.step[0] + FROZEN
+        return is_open
+    start, n = g.starts[v], g.starts[v + 1] - g.starts[v]
+    lowest = g.base[start + s.values[v]]
+    for x in range(n):
+        if g.domain[start + x] and g.base[start + x] < lowest:
+            # not flat: draw a height below the present value
+            lowest += np.log1p(-rng.random())
+            break
+    for x in range(n):
+        r.allowed[start + x] = g.domain[start + x] and g.base[start + x] >= lowest
+    for i in range(g.first[v], g.split[v]):
+        f = g.feature[i]
+        if _is_kept(g, s, r, f, rng):
+            for x in range(n):
+                r.allowed[start + x] &= g.member[g.chosen[i], x] == (g.weight[f] > 0)
+    n_allowed = 0
+    for x in range(n):
+        n_allowed += r.allowed[start + x]
+    r.variables[v] = r.step[0] + (OPEN if n_allowed > 1 else FROZEN)
+    return n_allowed > 1
 
 
 @compiled
-def _restrict(g: Ground, listed: np.ndarray, domain: np.ndarray, old: np.ndarray, v: int, chosen: int, keep: bool,
-              n_open: np.ndarray, stack: np.ndarray, n_stack: int) -> int:
-    """Keep the values inside (or outside) a set; features with one open literal left go on the stack."""
-    begin, end = g.starts[v], g.starts[v + 1]
-    n = 0
-    for x in range(end - begin):
-        old[x] = domain[begin + x]
-        if g.member[chosen, x] != keep:
-            domain[begin + x] = False
-        n += domain[begin + x]
-    if n == 0:
-        return -1
-    for j in range(g.first[v], g.first[v + 1]):
-        f = g.feature[j]
-        if listed[f] <= 0 or n_open[f] < 0:
-            continue
-        now = literal_truth(g, domain, v, g.chosen[j])
-        if now == 0:
-            continue
-        if now < 0:
-            n_open[f] = -1
-            continue
-        was_open = False
-        for x in range(end - begin):
-            was_open |= old[x] and not g.member[g.chosen[j], x]
-        if was_open:
-            n_open[f] -= 1
-            if n_open[f] == 0:
-                return -1
-            if n_open[f] == 1:
-                stack[n_stack] = f
-                n_stack += 1
-    return n_stack
-
-
-@compiled
-def propagate(g: Ground, listed: np.ndarray, domain: np.ndarray, n_open: np.ndarray, stack: np.ndarray,
-              old: np.ndarray) -> bool:
-    """Unit propagation: remove the values that the listed features exclude; false if a variable has none left.
-
-    Args:
-        listed: 1 for features that must be false, -1 for those that must be true.
-        n_open: filled with the number of open literals of each feature that must be false, -1 if it cannot be true.
-        stack, old: room for all features, and for the values of one variable.
-    """
-    n_stack = 0
-    for f in range(len(listed)):
-        n_open[f] = 0
-        if listed[f] <= 0:
-            continue
-        for j in range(g.begins[f], g.begins[f + 1]):
-            found = literal_truth(g, domain, g.var[j], g.set[j])
-            if found < 0:
-                n_open[f] = -1
-                break
-            n_open[f] += found == 0
-        if n_open[f] == 0:
-            return False
-        if n_open[f] == 1:
-            stack[n_stack] = f
-            n_stack += 1
-    for f in range(len(listed)):
-        if listed[f] < 0:
-            for j in range(g.begins[f], g.begins[f + 1]):
-                n_stack = _restrict(g, listed, domain, old, g.var[j], g.set[j], True, n_open, stack, n_stack)
-                if n_stack < 0:
-                    return False
-    while n_stack > 0:
-        n_stack -= 1
-        f = stack[n_stack]
-        if n_open[f] != 1:
-            continue
-        for j in range(g.begins[f], g.begins[f + 1]):
-            if literal_truth(g, domain, g.var[j], g.set[j]) == 0:
-                n_stack = _restrict(g, listed, domain, old, g.var[j], g.set[j], False, n_open, stack, n_stack)
-                break
-        if n_stack < 0:
-            return False
-    return True
-
-
-@compiled
-def _find_components(g: Ground, s: State, r: Workspace) -> None:
-    """List the variables that the chosen features tie together, in r.head and r.after, without quantified parts."""
-    for v in range(len(r.parent)):
-        r.parent[v], r.head[v] = v, -1
-    for f in range(len(s.listed)):
-        if s.listed[f] <= 0 or r.n_open[f] < 2:
-            continue
-        root = -1
-        for j in range(g.begins[f], g.begins[f + 1]):
-            if literal_truth(g, r.domain, g.var[j], g.set[j]) == 0:
-                other = find(r.parent, g.var[j])
-                if root < 0:
-                    root = other
-                elif other != root:
-                    # the lower number becomes the root, so that no quantified part does
-                    root, other = min(root, other), max(root, other)
-                    r.parent[other] = root
-    for v in range(g.n_own - 1, -1, -1):
-        root = find(r.parent, v)
-        r.after[v] = r.head[root]
-        r.head[root] = v
-
-
-@compiled
-def _draw_component(g: Ground, s: State, r: Workspace, tally: Tally, root: int, rng: np.random.Generator) -> None:
-    """New values for the variables of a component, uniform over those that satisfy the chosen rules."""
-    n, n_states = 0, 1
-    v = r.head[root]
-    while v >= 0:
-        size = 0
-        for place in range(g.starts[v], g.starts[v + 1]):
-            size += r.domain[place]
-            r.n_worlds[place] = 0
-        if size > 1:
-            r.members[n] = v
-            n += 1
-            n_states = min(n_states * size, r.max_states + 1)
-        else:
-            # decided by the chosen rules
-            tally.total[g.starts[v] + s.values[v]] += 1
-            tally.square[g.starts[v] + s.values[v]] += 1
-        v = r.after[v]
-    if n == 0:
+def _draw_component(g: Fields, s: World, r: Slice, tally: Tally, root: int, max_states: int,
+                    rng: np.random.Generator) -> None:
+    """New values for the variables of a component, uniform over those that satisfy the kept rules, if it is small."""
+    n, n_clauses = _collect(g, s, r, root, rng)
+    n_worlds = 0
+    if r.variables[root] == r.step[0] + MEMBER:
+        # without hard rules, draws of single atoms do almost as much, for less
+        limit = min(max_states, FEW_STATES + STATES_PER_MEMBER * n)
+        for k in range(n):
+            if g.is_tied[r.members[k]]:
+                limit = max_states
+        n_worlds = _list_worlds(g, s, r, n, n_clauses, limit, rng)
+    if n_worlds == 0:
+        for k in range(n):
+            r.variables[r.members[k]] = r.step[0] + LARGE
+        for k in range(n_clauses):
+            r.rules[r.clauses[k]] = r.step[0] + ENDLESS
         return
-    if n_states <= r.max_states:
-        n_worlds = _draw_listed(g, s, r, n, rng)
-    else:
-        n_worlds = 1
-        _draw_by_search(g, s, r, n, rng)
-    for i in range(n):
-        for place in range(g.starts[r.members[i]], g.starts[r.members[i] + 1]):
-            p = r.n_worlds[place] / n_worlds
-            tally.total[place] += p
-            tally.square[place] += p * p
-
-
-@compiled
-def _next_value(g: Ground, r: Workspace, v: int, x: int) -> int:
-    """The possible value after x; -1 after the last."""
-    for y in range(x + 1, g.starts[v + 1] - g.starts[v]):
-        if r.domain[g.starts[v] + y]:
-            return y
-    return -1
-
-
-@compiled
-def _draw_listed(g: Ground, s: State, r: Workspace, n: int, rng: np.random.Generator) -> int:
-    """Go through all worlds of a component like an odometer, draw one, count all; returns how many there are."""
-    for i in range(n):
-        move(g, s, r.members[i], _next_value(g, r, r.members[i], -1))
-    n_worlds, i = 0, 0
-    while i < n:
-        if s.n_violated[0] == 0:
-            n_worlds += 1
-            is_drawn = rng.random() * n_worlds < 1
-            for k in range(n):
-                value = s.values[r.members[k]]
-                r.n_worlds[g.starts[r.members[k]] + value] += 1
-                if is_drawn:
-                    r.kept[k] = value
-        i = 0
-        while i < n:
-            v = r.members[i]
-            new = _next_value(g, r, v, s.values[v])
-            move(g, s, v, new if new >= 0 else _next_value(g, r, v, -1))
-            if new >= 0:
-                break
-            i += 1
     for k in range(n):
-        move(g, s, r.members[k], r.kept[k])
+        v = r.members[k]
+        if v >= g.n_own:
+            # a quantified part follows its atoms
+            continue
+        move(g, s, v, r.drawn[k])
+        r.trial[v] = r.drawn[k]
+        if g.is_tied[v]:
+            for place in range(g.starts[v], g.starts[v + 1]):
+                tally.total[place] += r.n_worlds[place] / n_worlds
+
+
+@compiled
+def _collect(g: Fields, s: World, r: Slice, root: int, rng: np.random.Generator) -> tuple[int, int]:
+    """Write the component of a variable to r.members and r.clauses; the variable is marked LARGE if it is too big."""
+    step = r.step[0]
+    r.members[0], r.place[root], r.variables[root] = root, 0, step + MEMBER
+    n, n_clauses, k = 1, 0, 0
+    while k < n:
+        v = r.members[k]
+        for i in range(g.split[v], g.first[v + 1]):
+            f = g.feature[i]
+            if not _is_kept(g, s, r, f, rng) or r.rules[f] == step + COLLECTED:
+                continue
+            is_large = r.rules[f] == step + ENDLESS or n_clauses == len(r.clauses)
+            is_satisfied = False
+            for j in range(g.begins[f], g.begins[f + 1]):
+                u = g.var[j]
+                if _is_open(g, s, r, u, rng):
+                    is_large |= r.variables[u] == step + LARGE
+                elif not g.member[g.set[j], s.values[u]]:
+                    is_satisfied = True
+                    break
+            if is_satisfied:
+                r.rules[f] = step + DROPPED
+                continue
+            for j in range(g.begins[f], g.begins[f + 1]):
+                u = g.var[j]
+                if r.variables[u] == step + OPEN and not is_large:
+                    if n == len(r.members):
+                        is_large = True
+                        break
+                    r.members[n], r.place[u], r.variables[u] = u, n, step + MEMBER
+                    n += 1
+            if is_large:
+                r.variables[root] = step + LARGE
+                return n, n_clauses
+            r.clauses[n_clauses] = f
+            n_clauses += 1
+            r.rules[f] = step + COLLECTED
+        k += 1
+    return n, n_clauses
+
+
+@compiled
+def _list_worlds(g: Fields, s: World, r: Slice, n: int, n_clauses: int, max_states: int,
+                 rng: np.random.Generator) -> int:
+    """List the worlds of a component, member by member, and draw one; returns how many, 0 if it takes too long."""
+    for d in range(n):
+        r.head[d] = -1
+        for place in range(g.starts[r.members[d]], g.starts[r.members[d] + 1]):
+            r.n_worlds[place] = 0
+    for c in range(n_clauses):
+        last = 0
+        for j in range(g.begins[r.clauses[c]], g.begins[r.clauses[c] + 1]):
+            if r.variables[g.var[j]] == r.step[0] + MEMBER:
+                last = max(last, r.place[g.var[j]])
+        r.after[c] = r.head[last]
+        r.head[last] = c
+    n_worlds, n_states, d = 0, 0, 0
+    r.trial[r.members[0]] = -1
+    while d >= 0:
+        v = r.members[d]
+        x = r.trial[v] + 1
+        while x < g.starts[v + 1] - g.starts[v] and not r.allowed[g.starts[v] + x]:
+            x += 1
+        if x == g.starts[v + 1] - g.starts[v]:
+            r.trial[v] = s.values[v]
+            d -= 1
+            continue
+        r.trial[v] = x
+        n_states += 1
+        if n_states > max_states:
+            n_worlds = 0
+            break
+        if _is_violated(g, r, r.head[d]):
+            continue
+        if d < n - 1:
+            d += 1
+            r.trial[r.members[d]] = -1
+            continue
+        n_worlds += 1
+        is_drawn = rng.random() * n_worlds < 1
+        for k in range(n):
+            u = r.members[k]
+            r.n_worlds[g.starts[u] + r.trial[u]] += 1
+            if is_drawn:
+                r.drawn[k] = r.trial[u]
+    for k in range(n):
+        r.trial[r.members[k]] = s.values[r.members[k]]
     return n_worlds
 
 
 @compiled
-def _random_value(g: Ground, r: Workspace, v: int, rng: np.random.Generator) -> int:
+def _is_violated(g: Fields, r: Slice, c: int) -> bool:
+    """Whether one of the rules in a list is violated by the trial values."""
+    while c >= 0:
+        holds = True
+        for j in range(g.begins[r.clauses[c]], g.begins[r.clauses[c] + 1]):
+            if not g.member[g.set[j], r.trial[g.var[j]]]:
+                holds = False
+                break
+        if holds:
+            return True
+        c = r.after[c]
+    return False
+
+
+@compiled
+def _propagate(g: Ground, r: Slice, found: State) -> bool:
+    """Unit propagation once over all kept rules: true if a value was excluded. Satisfied rules leave the list."""
+    has_changed = False
+    for f in range(len(found.listed)):
+        if found.listed[f] <= 0:
+            continue
+        n_open, at = 0, 0
+        for j in range(g.begins[f], g.begins[f + 1]):
+            truth = loops.literal_truth(g, r.allowed, g.var[j], g.set[j])
+            if truth < 0:
+                found.listed[f], found.weight[f] = 0, 0
+                break
+            if truth == 0:
+                n_open, at = n_open + 1, j
+        if found.listed[f] > 0 and n_open == 1:
+            has_changed = True
+            for x in range(g.starts[g.var[at] + 1] - g.starts[g.var[at]]):
+                r.allowed[g.starts[g.var[at]] + x] &= not g.member[g.set[at], x]
+    return has_changed
+
+
+@compiled
+def _random_value(g: Fields, r: Slice, v: int, rng: np.random.Generator) -> int:
     n, new = 0, 0
     for x in range(g.starts[v + 1] - g.starts[v]):
-        if r.domain[g.starts[v] + x]:
+        if r.allowed[g.starts[v] + x]:
             n += 1
             if rng.random() * n < 1:
                 new = x
@@ -293,35 +319,53 @@ def _random_value(g: Ground, r: Workspace, v: int, rng: np.random.Generator) -> 
 
 
 @compiled
-def _draw_by_search(g: Ground, s: State, r: Workspace, n: int, rng: np.random.Generator) -> None:
-    """SampleSAT from a random start, or the old world if it finds none; then moves among the worlds."""
-    for i in range(n):
-        r.kept[i] = s.values[r.members[i]]
-    for i in range(n):
-        move(g, s, r.members[i], _random_value(g, r, r.members[i], rng))
-    for _ in range(r.max_flips):
-        if s.n_violated[0] == 0:
+def jump(g: Fields, ground: Ground, s: World, r: Slice, found: State, max_flips: int,
+         rng: np.random.Generator) -> bool:
+    """Draw a world that satisfies the kept rules by SampleSAT from a random start; false if it finds none.
+
+    Args:
+        ground: the same arrays, for the moves of the search.
+        found: room for the world of the search.
+    """
+    r.step[0] += 4
+    for f in range(len(g.weight)):
+        kept = _is_kept(g, s, r, f, rng)
+        found.listed[f] = 0 if not kept else 1 if g.weight[f] < 0 else -1
+        found.weight[f] = found.listed[f]
+    loops.copy(s.values, found.values)
+    n = len(g.free)
+    loops.copy(g.domain, r.allowed)
+    for v in g.free:
+        _is_open(g, s, r, v, rng)
+    while _propagate(ground, r, found):
+        pass
+    for v in g.free:
+        found.values[v] = _random_value(g, r, v, rng)
+    loops.follow(ground, found)
+    for _ in range(max_flips):
+        if found.n_violated[0] == 0:
             break
         if rng.random() < ANNEALING:
-            v = r.members[int(rng.random() * n)]
+            v = g.free[int(rng.random() * n)]
             new = _random_value(g, r, v, rng)
-            cost = change(g, s, v, new)
+            cost = loops.change(ground, found, v, new)
             if cost <= 0 or rng.random() < np.exp(-cost / TEMPERATURE):
-                move(g, s, v, new)
+                loops.move(ground, found, v, new)
         else:
-            v, new = repair(g, s, r.domain, s.violated[int(rng.random() * s.n_violated[0])], NOISE, rng)
+            f = found.violated[int(rng.random() * found.n_violated[0])]
+            v, new = loops.repair(ground, found, r.allowed, f, NOISE, rng)
             if v >= 0:
-                move(g, s, v, new)
+                loops.move(ground, found, v, new)
     r.failures[1] += 1
-    if s.n_violated[0] > 0:
+    if found.n_violated[0] > 0:
         r.failures[0] += 1
-        for i in range(n):
-            move(g, s, r.members[i], r.kept[i])
+        return False
     # each of these moves leaves the uniform distribution unchanged
     for _ in range(MIXING * n):
-        v = r.members[int(rng.random() * n)]
+        v = g.free[int(rng.random() * n)]
         new = _random_value(g, r, v, rng)
-        if change(g, s, v, new) == 0:
-            move(g, s, v, new)
-    for i in range(n):
-        r.n_worlds[g.starts[r.members[i]] + s.values[r.members[i]]] += 1
+        if loops.change(ground, found, v, new) == 0:
+            loops.move(ground, found, v, new)
+    loops.copy(found.values, s.values)
+    refresh(g, s)
+    return True

@@ -1,11 +1,11 @@
-"""Merge rules over the same variables into one table, from which MC-SAT cuts one slice instead of one per rule.
+"""Merge rules over the same variables into one table, so that opposite rules cancel before MC-SAT slices them.
 
-Room: inference/moves; used by mc-sat.
+Room: inference/sampling; used by mc-sat.
 
     -1.2 A(x) ^ B(x)    -0.1 A(x) ^ !B(x)    -2.3 !A(x) ^ B(x)        one table over A(x), B(x), with four cells
 
 Sliced one by one, each of these rules that is false now would be kept with its own probability, and together they
-would rarely let the world change. A slice of the table excludes only the cells below the height of the slice.
+would rarely let the world change. The cells of a table are features with the log-weight below that of the best cell.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ MAX_CELLS = 256
 
 
 @dataclass(frozen=True)
-class Slices:
+class Tables:
     """Cells of tables as features to append to those of a network, and the features that they replace."""
 
-    begins: np.ndarray
+    # literals of each cell
+    lengths: np.ndarray
     var: np.ndarray
     set: np.ndarray
-    # log-weights by cell; the cells of table k are first[k] to first[k+1]
-    value: np.ndarray
-    first: np.ndarray
+    # by cell, 0 for the best of each table
+    log_weight: np.ndarray
     # by feature of the network, whether a table replaces it
     is_replaced: np.ndarray
 
 
-def build_slices(network: Network, begins: np.ndarray, var: np.ndarray, chosen: np.ndarray,
-                 log_weight: np.ndarray) -> Slices:
+def build_tables(network: Network, begins: np.ndarray, var: np.ndarray, chosen: np.ndarray,
+                 log_weight: np.ndarray) -> Tables:
     """Build tables for all features that share their variables with others.
 
     Args:
-        begins, var, chosen: the features, those of soft evidence among them; within each the variables are sorted.
+        begins, var, chosen: the features; within each the variables are sorted.
         log_weight: by feature, 0 for those that stay as they are.
     """
     lengths, member = np.diff(begins), network.sets.table()
@@ -71,15 +71,14 @@ def build_slices(network: Network, begins: np.ndarray, var: np.ndarray, chosen: 
                 holds = member[chosen[literal][:, None, :], grid.T[column].transpose(0, 2, 1)].all(2)
                 np.add.at(table, place[number[at]], log_weight[f][:, None] * holds)
                 is_replaced[f] = True
+            table -= table.max(1, keepdims=True)
             singles = np.stack([network.sets.single(card)[grid[:, k]] for k, card in enumerate(shape)], 1)
             parts.append((np.repeat(kinds[some], len(grid), 0), np.tile(singles, (len(some), 1)), table))
     widths = np.concatenate([np.zeros(0, dtype=np.int64), *(np.full(v.shape[0], v.shape[1]) for v, _, _ in parts)])
-    sizes = np.concatenate([np.zeros(0, dtype=np.int64), *(np.full(len(t), t.shape[1]) for _, _, t in parts)])
     none = np.zeros(0, dtype=np.int64)
-    return Slices(np.cumsum(widths), np.concatenate([none, *(v.reshape(-1) for v, _, _ in parts)]),
+    return Tables(widths, np.concatenate([none, *(v.reshape(-1) for v, _, _ in parts)]),
                   np.concatenate([none, *(s.reshape(-1) for _, s, _ in parts)]),
-                  np.concatenate([np.zeros(0), *(t.reshape(-1) for _, _, t in parts)]),
-                  np.concatenate([[0], np.cumsum(sizes)]), is_replaced)
+                  np.concatenate([np.zeros(0), *(t.reshape(-1) for _, _, t in parts)]), is_replaced)
 
 
 def _group(network: Network, features: dict[int, np.ndarray], begins: np.ndarray, var: np.ndarray,

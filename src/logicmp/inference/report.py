@@ -1,0 +1,172 @@
+"""A report of answers as one HTML page: the input, the assumptions, the answers, the course, and explanations.
+
+Room: answers -> **report** -> show, serve, cli.
+
+    infer(theory, facts, "Smokes").report("smokes.html")
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..errors import LogicMPError
+from ..page import Html, Page, bar, code, curves, fragment, heading, histogram, listed, paragraph, plural, table
+from ..page import probability as shown
+from ..parse.syntax import Atom, Formula, free_variables, put_constants
+from ..parse.theory import Rule, Theory
+
+if TYPE_CHECKING:
+    from ..execute.schedule import Schedule
+    from ..facts.world import World
+    from .answers import Marginals
+
+# rows of the table of answers, in a report and in a notebook
+MAX_ROWS, NOTEBOOK_ROWS = 500, 20
+# groundings of a rule in an explanation
+TOP_GROUNDINGS = 4
+# a report explains this many atoms, if the tensors of the world have no more atoms than this
+EXPLAINED, MAX_EXPLAINED_ATOMS = 5, 2**20
+# what pushed an atom: amount and rule, with the amount and text of its strongest groundings
+Pushes = Sequence[tuple[float, Rule, Sequence[tuple[float, str]]]]
+# of mean field: the bound after each iteration, and the expected violations of each rule
+Course = tuple[Sequence[float], Sequence[Sequence[float]]]
+
+
+def report_answers(found: Marginals, seconds: float | None = None, difference: Mapping[str, Any] | None = None,
+                   course: Course | None = None, explained: Sequence[tuple[str, Pushes]] = (),
+                   sources: Mapping[str, str] | None = None) -> str:
+    """The report of a run, as the text of an HTML file that needs no other file.
+
+    Args:
+        found: the answers.
+        seconds: time that inference took.
+        difference: "largest", "atom" and "mean" difference to exact inference, if it was measured.
+        course: of mean field, if there is one.
+        explained: atoms with the pushes that each rule gave them.
+        sources: texts of the model by name.
+    """
+    page = Page("LogicMP report")
+    lines = [*found.describe(), f"status: {found.status}"]
+    if seconds is not None:
+        lines.append(f"time: {seconds:.3g} s")
+    if difference is not None:
+        lines.append(f"difference to exact inference: at most {difference['largest']:.4f}, for {difference['atom']}; "
+                     f"{difference['mean']:.4f} on average")
+    page.add("Summary", listed([line for text in lines for line in text.splitlines()]))
+    page.add("Answers", histogram(found.probabilities.tolist()), *answer_table(found, MAX_ROWS))
+    page.add("Mean field", *([] if course is None else _course(found, *course)))
+    page.add("Why", *(part for atom, pushes in explained for part in _explained(atom, pushes)))
+    page.add("Model", *(part for name, text in (sources or {}).items() if text.strip()
+                        for part in (heading(name), code(text))))
+    return page.to_html()
+
+
+def answer_table(found: Marginals, most: int) -> list[Html]:
+    """The most probable answers with bars, and how many others there are."""
+    p = found.probabilities
+    texts = [text for answer in found.answers for text in answer.texts()]
+    order = sorted(range(len(p)), key=lambda k: -p[k])
+    parts = [table(["answer", "probability", ""],
+                   [[texts[k], shown(float(p[k])), bar(float(p[k]))] for k in order[:most]])]
+    if len(order) > most:
+        parts.append(paragraph(f"{plural(len(order) - most, 'more answer')}, less probable, not shown", True))
+    return parts
+
+
+def to_notebook(found: Marginals) -> str:
+    """The answers for a notebook."""
+    summary = f"{plural(len(found.probabilities), 'answer')} by {found.method}; {found.status}"
+    return fragment(paragraph(summary, True), *answer_table(found, NOTEBOOK_ROWS))
+
+
+def _course(found: Marginals, bound: Sequence[float], violations: Sequence[Sequence[float]]) -> list[Html]:
+    rules = [str(rule) for rule in found.world.theory.rules]
+    by_rule = {rule: [row[f] for row in violations] for f, rule in enumerate(rules)}
+    most = sorted(by_rule, key=lambda rule: -by_rule[rule][-1])
+    return [paragraph(f"The course of mean field over {plural(len(bound) - 1, 'iteration')}; the rule with most "
+                      "expected violations is first.", True),
+            curves({"lower bound of log Z": bound, **{rule: by_rule[rule] for rule in most}},
+                   "bound, then expected violations")]
+
+
+def _explained(atom: str, pushes: Pushes) -> list[Html]:
+    rows: list[list[str | float | Html]] = []
+    for amount, rule, groundings in pushes:
+        if amount:
+            rows.append([f"{amount:+.3f}", str(rule)])
+            rows += [[f"{part:+.3f}", f"    of it through {text}"] for part, text in groundings]
+    return [heading(atom), table(["log-odds", "rule"], rows) if rows else paragraph("no rule pushed it", True)]
+
+
+# mean field once more, to see the course and the pushes
+
+
+def build_report(found: Marginals, seconds: float | None = None, difference: Mapping[str, Any] | None = None) -> str:
+    """The report of answers, with the course of mean field and explanations where its tensors are small enough.
+
+    Args:
+        found, seconds, difference: as for `report_answers`.
+    """
+    from ..execute.schedule import Schedule
+
+    course: Course | None = None
+    if found.solution.trace:
+        course = [line.elbo for line in found.solution.trace], [line.violations for line in found.solution.trace]
+    explained: list[tuple[str, Pushes]] = []
+    n_atoms = sum(values.size for values in found.world.values.values())
+    if found.world.latent and not found.world.supports and n_atoms <= MAX_EXPLAINED_ATOMS:
+        try:
+            explain = Explainer(found.world, Schedule(20, 0.5), found.semantics)
+            if course is None:
+                trace = explain.layer.trace(explain.unary, explain.evidence)
+                course = trace.elbo.tolist(), trace.violations.tolist()
+            explained = [(atom, explain(atom)) for atom in most_certain(found)]
+        except LogicMPError as error:
+            found.solution.notes.append(f"no explanations: {error.message}")
+    sources = {"Rules": str(found.facts.theory)}
+    return report_answers(found, seconds, difference, course, explained, sources)
+
+
+def most_certain(found: Marginals, count: int = EXPLAINED) -> list[str]:
+    """The queried atoms whose probability differs most from 0.5, without those that are decided."""
+    p = {text: odds for given in found.answers if isinstance(given.query.formula, Atom)
+         for text, odds in zip(given.texts(), given.log_odds.tolist(), strict=True) if math.isfinite(odds)}
+    return sorted(p, key=lambda text: -abs(p[text]))[:count]
+
+
+class Explainer:
+    """A layer of the rules of a world and its input: which rules push an atom, and through which groundings."""
+
+    def __init__(self, world: World, schedule: Schedule, semantics: str):
+        from ..execute.inputs import world_tensors
+        from ..layer import LogicMP
+
+        self.world = world
+        self.unary, self.evidence = world_tensors(world)
+        dtype = next(iter(self.unary.values())).dtype if self.unary else None
+        self.layer = LogicMP(world.theory, schedule=schedule, semantics=semantics, learn_weights=False, dtype=dtype)
+        self._rules = {str(rule): rule for rule in reversed(world.theory.rules)}
+
+    def __call__(self, atom: str) -> Pushes:
+        found = []
+        for push in self.layer.explain(atom, self.unary, self.evidence):
+            rule = self._rules[push.rule]
+            # a grounding can have several products, each with an amount of its own
+            amounts: dict[str, float] = {}
+            for amount, names in push.groundings(4 * TOP_GROUNDINGS):
+                text = _grounded(rule.formula, names, self.world.theory)
+                amounts[text] = amounts.get(text, 0.0) + amount
+            most = sorted(amounts.items(), key=lambda pair: -abs(pair[1]))[:TOP_GROUNDINGS]
+            found.append((push.amount, rule, [(amount, text) for text, amount in most]))
+        return found
+
+
+def _grounded(formula: Formula, names: Mapping[str, str], theory: Theory) -> str:
+    """A formula with constants instead of its variables; the constants alone where they are not its variables."""
+    types = free_variables(formula)
+    if set(names) != set(types):
+        return ", ".join(f"{name}={value}" for name, value in names.items())
+    chosen = {name: theory.index(types[name], value) for name, value in names.items()}
+    return str(put_constants(formula, chosen, {t.name: t.constants for t in theory.types}))
