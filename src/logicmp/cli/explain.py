@@ -16,12 +16,11 @@ from ..ground.engine import make_engine
 from ..ground.sql import table_names
 from ..normalize.build import normalize_theory
 from ..normalize.cubes import NormalForm
-from ..page import Page, code
+from ..page import Page, code, plural
 from ..parse.load import load_theory
 from ..parse.query import split_names
 from ..plan.build import build_plan
 from ..plan.steps import Plan
-from ..show.answers import plural
 from ..show.progress import print_message
 from ..show.supports import WorldReport, report_world, sql_of_rules, write_rows
 from .options import (

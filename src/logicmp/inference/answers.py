@@ -191,7 +191,11 @@ class Answer:
 
     def _labels(self) -> list[str]:
         """The suffix of each answer for one atom: ` = B-PER` for a multi-class predicate, else empty."""
-        return [f" = {quoted(label, PLAIN_LABEL)}" for label in self.labels()] or [""]
+        formula = self.query.formula
+        if isinstance(formula, Atom) and self.theory.predicate[formula.predicate].labels is not None:
+            known = formula.labels or self.theory.predicate[formula.predicate].labels or ()
+            return [f" = {quoted(label, PLAIN_LABEL)}" for label in known]
+        return [""]
 
 
 def _shown(constant: str) -> str:

@@ -167,7 +167,8 @@ def take_factors(graph: Graph, share: Share) -> Graph:
     _, literal = ragged_ranges(products.begins[own], lengths)
     part = Products(np.concatenate([[0], np.cumsum(lengths)]), products.var[literal], products.set[literal],
                     products.gain[own], products.head_var[own], products.head_set[own], products.size[own])
-    tables = tuple(Tables(*(x[share.rank :: share.size] for x in (t.values, t.var, t.size))) for t in graph.tables)
+    tables = tuple(Tables(t.values, *(x[share.rank :: share.size] for x in (t.kind, t.var, t.size)))
+                   for t in graph.tables)
     return replace(graph, products=part, tables=tables)
 
 
