@@ -16,7 +16,7 @@ from importlib.util import find_spec
 import numpy as np
 from torch import Tensor
 
-from ..ground.engine import Shares
+from ..ground.engine import Alone, Shares
 from ..parse.theory import Theory
 from ..plan.forms import Form, Made, Operand, ReadAll, RowPlan
 
@@ -31,14 +31,14 @@ def can_fuse(rows: RowPlan, theory: Theory) -> bool:
         for v in rows.values)
 
 
-def is_thin(rows: RowPlan, lengths: Sequence[int], n_rows: int) -> bool:
+def is_thin(rows: RowPlan, lengths: Sequence[int], n_rows: int | None = None) -> bool:
     """Whether lists have fewer rows than their operands have values: then arrays for each list cost more than it.
 
     Args:
         lengths: the number of values of each operand.
-        n_rows: the rows of all lists.
+        n_rows: the rows of all lists in all processes; by default those of this one.
     """
-    return 0 < n_rows < sum(lengths[o.value] for root in rows.roots for o in root.form.operands)
+    return 0 < (rows.n_rows if n_rows is None else n_rows) < sum(lengths[o.value] for root in rows.roots for o in root.form.operands)
 
 
 def _is_symmetric(value: ReadAll, theory: Theory) -> bool:
@@ -54,8 +54,8 @@ class Fused:
         shares: the processes that have the other rows.
     """
 
-    def __init__(self, rows: RowPlan, shares: Shares):
-        self.rows, self.shares = rows, shares
+    def __init__(self, rows: RowPlan, shares: Shares | None = None):
+        self.rows, self.shares = rows, shares or Alone()
 
     def subtract(self, logits: Mapping[str, np.ndarray], q: Mapping[str, np.ndarray], weights: Sequence[float],
                  rules: frozenset[int] | None = None) -> None:
