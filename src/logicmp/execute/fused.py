@@ -38,7 +38,8 @@ def is_thin(rows: RowPlan, lengths: Sequence[int], n_rows: int | None = None) ->
         lengths: the number of values of each operand.
         n_rows: the rows of all lists in all processes; by default those of this one.
     """
-    return 0 < (rows.n_rows if n_rows is None else n_rows) < sum(lengths[o.value] for root in rows.roots for o in root.form.operands)
+    total = rows.n_rows if n_rows is None else n_rows
+    return 0 < total < sum(lengths[o.value] for root in rows.roots for o in root.form.operands)
 
 
 def _is_symmetric(value: ReadAll, theory: Theory) -> bool:
