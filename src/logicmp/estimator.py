@@ -241,6 +241,7 @@ class RuleCorrector(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _learn(self, layer: LogicMP, probabilities: np.ndarray, y: Tensor, links: Mapping[str, Tensor]) -> None:
         """Fit the weights to the labels, by the likelihood of each sample."""
+        self.n_iter_ = 0
         parameters = [parameter for parameter in layer.parameters() if parameter.requires_grad]
         if not parameters:
             return
@@ -254,6 +255,7 @@ class RuleCorrector(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return total
 
         optimizer.step(loss)  # type: ignore[no-untyped-call]
+        self.n_iter_ = int(optimizer.state[parameters[0]]["n_iter"])
 
 
 def _correct(layer: LogicMP, probabilities: np.ndarray, links: Mapping[str, Tensor]) -> Tensor:

@@ -231,8 +231,8 @@ def follow(g: Ground, s: State) -> None:
 
 
 @compiled
-def literal_truth(g: Ground, domain: np.ndarray, v: int, chosen: int) -> int:
-    """1 if a literal is true for all values in the domain, -1 if for none, 0 otherwise."""
+def literal_truth(g: Any, domain: np.ndarray, v: int, chosen: int) -> int:
+    """1 if a literal is true for all values in the domain, -1 if for none, 0 otherwise; g is a Ground or Fields."""
     some, some_not = False, False
     for x in range(g.starts[v + 1] - g.starts[v]):
         if domain[g.starts[v] + x]:
