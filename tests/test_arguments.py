@@ -19,6 +19,7 @@ from logicmp import (
     LogicDist,
     LogicMP,
     LogicMPError,
+    RuleCorrector,
     Schedule,
     SemanticLoss,
     SLrelax,
@@ -33,6 +34,7 @@ from logicmp import (
     normalize_theory,
     parse_facts,
     parse_theory,
+    resolve,
 )
 from logicmp.arguments import Sizes, check_argument, checked
 from logicmp.limits import Limits
@@ -81,6 +83,8 @@ def calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
         "LogicDist": (LogicDist, {"theory": theory}), "LogicDist.pi": (student.pi, {"step": 1}),
         "LogicDist call": (student.forward, {"logits": logits, "labels": labels, "step": 1}),
         "Limits": (Limits, {}),
+        "resolve": (resolve, {"pairs": {"a": ["A", "B"], "b": ["B", "C"], "score": [0.9, 0.4]}}),
+        "RuleCorrector": (RuleCorrector, {}),
     }
 
 

@@ -13,6 +13,7 @@ from hypothesis import assume, given, settings
 from published import published
 
 from logicmp import CostError, LogicMP, LogicMPError, Schedule, infer, oracle
+from logicmp.errors import LimitError
 from logicmp.execute.inputs import world_from_tensors
 from logicmp.inference.answers import as_probability
 from logicmp.inference.exact.method import Exact
@@ -111,7 +112,7 @@ def test_the_notes_report_why_a_run_has_no_correction(options: dict[str, Any], w
 
 
 def test_a_time_limit_that_ends_while_grounding_leaves_no_answer() -> None:
-    with pytest.raises(CostError, match="method 'mean-field' stopped before its first step"):
+    with pytest.raises(LimitError, match="method 'mean-field' stopped before its first step"):
         infer(SMOKERS, FACTS, "Smokes", method="mean-field", max_seconds=0)
 
 
@@ -234,7 +235,7 @@ def test_the_time_limit_counts_what_was_done_before_it(options: dict[str, Any]) 
         limits = Limits(seconds, now=itertools.count().__next__)
         try:
             got = infer(SMOKERS, FACTS, "Smokes", method="mean-field", limits=limits, correction="none", **options)
-        except CostError:
+        except LimitError:
             assert seconds < 3
             continue
         assert got["Smokes(Carl)"] != 0.5

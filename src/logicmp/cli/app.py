@@ -34,7 +34,7 @@ from .serve import serve
 
 # packages to name in a bug report; optional ones may be missing
 PACKAGES = ("torch", "numpy", "opt_einsum", "safetensors", "typer", "numba", "python-sat", "scipy", "PySDD",
-            "matplotlib", "pandas", "pyarrow", "fastapi", "uvicorn")
+            "matplotlib", "pandas", "polars", "pyarrow", "scikit-learn", "fastapi", "uvicorn")
 
 
 class Commands(TyperGroup):

@@ -31,7 +31,9 @@ def serve(
     workers: Annotated[int, typer.Option(min=1, help="Requests that run at once; the others wait.")] = 2,
     browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
-    """Start the playground: a page for rules, facts and queries, on this machine only.
+    """Start the playground: a page for rules, facts and queries.
+
+    Only this machine can open it, unless you say otherwise.
 
     \b
         logicmp serve

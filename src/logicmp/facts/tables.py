@@ -176,6 +176,9 @@ def columns_of(table: Any, what: str) -> dict[str, Any]:
     if isinstance(table, np.ndarray) and table.ndim == 2:
         return {str(k): table[:, k] for k in range(table.shape[1])}
     if isinstance(table, Mapping):
+        for name, column in table.items():
+            if isinstance(column, (str, bytes)) or not hasattr(column, "__len__"):
+                raise LogicMPError(f"{what}: column {name!r} is a {type(column).__name__}; expected a list or an array")
         return {str(name): _array(column) for name, column in table.items()}
     is_pandas = hasattr(table, "iloc")
     if hasattr(table, "__arrow_c_stream__") and not is_pandas and find_spec("pyarrow") is not None:
