@@ -11,7 +11,9 @@ demo: .venv/core
 test: .venv/dev .venv/browser lint
 	$(BIN)/pytest -q -n 2 -m "not slow"
 
+# Spark is half a gigabyte, and needs Java
 nightly: .venv/dev .venv/browser lint fuzz pythons wheels docs
+	$(PIP) -e ".[spark]"
 	HYPOTHESIS_PROFILE=random $(BIN)/pytest -q -n 2
 
 # other inputs every day; the seed is printed, and the inputs that fail are in fuzz-failures/

@@ -21,6 +21,7 @@ OTHERS = {
     "train-through": "score models that were trained with the layer, by schedule",
     "narrow": "time exact inference on trees and taggers, and evidence shared by a batch",
     "sparse": "measure facts, mean field and graphs over lists of atoms",
+    "scale": "measure the stages of many rows in one and in several processes",
     "limits": "run every method under time limits, or on every split, and measure seconds and memory",
     "records": "score groups of records on Cora, compared with other clusterings; time a million pairs",
     "fuzz": "run random inputs: each ends in a right answer or a LogicMPError",

@@ -34,7 +34,8 @@ from .execute.networks import Networks
 from .execute.plans import Plans
 from .execute.report import Report, Trace, Warnings, build_exact_report, build_report, build_trace
 from .execute.schedule import SCHEDULES, Schedule, make_schedule
-from .execute.state import is_tracing
+from .execute.state import MESH, is_tracing
+from .ground.engine import Grounding
 from .normalize.build import SEMANTICS
 from .parse.load import parse_theory
 from .parse.theory import Theory
@@ -105,6 +106,8 @@ class LogicMP(nn.Module):
             takes features by type, [batch..., n, features], and returns the logits of these predicates. A network takes
             one tensor for each argument, all [..., features], and returns log-odds [...] or [..., 1]. For the
             predicate's candidates alone, add them to the call: `{"person": x, "Friends": edge_index}`.
+        group: a process group of torch.distributed whose processes share the rows of rules over sparse tensors. All of
+            them call the layer with the same tensors, and get the same output and the same gradients.
     """
 
     @checked
@@ -114,13 +117,18 @@ class LogicMP(nn.Module):
                  hard_weight: FinitePositive = 10.0, positive_weights: bool = False, sizes: Sizes | None = None,
                  max_elements: AtLeastOne = MAX_ELEMENTS, dtype: Float | None = None,
                  schedule: str | Schedule = "adaptive", method: str = "mean-field",
-                 predicates: Mapping[str, nn.Module] | None = None):
+                 predicates: Mapping[str, nn.Module] | None = None, group: Any = None):
         super().__init__()
         self.options = Options(make_schedule(schedule, iterations, damping, tolerance), learn_weights, semantics,
                                reduce, hard_weight, positive_weights,
                                {name: int(size) for name, size in (sizes or {}).items()}, max_elements, method)
         # for sparse tensors, by their indices
         self._sparse: list[Any] = []
+        self._grounding: Grounding | None = None
+        if group is not None:
+            from .execute.shares import ProcessShares
+
+            self._grounding = Grounding(shares=ProcessShares(group))
         # dense evidence that is mostly false
         self._listed: Listed | None = None
         self._warn = Warnings()
@@ -152,8 +160,13 @@ class LogicMP(nn.Module):
     @property
     def weights(self) -> list[Tensor]:
         """The weight of each rule, as it acts; a tensor for a rule with one weight per constant."""
-        return [nn.functional.softplus(raw) if self.options.positive_weights and not rule.is_hard else raw
-                for raw, rule in zip(self.raw_weights, self.theory.rules, strict=True)]
+        found = [nn.functional.softplus(raw) if self.options.positive_weights and not rule.is_hard else raw
+                 for raw, rule in zip(self.raw_weights, self.theory.rules, strict=True)]
+        if torch.compiler.is_compiling() or MESH.get() is None:
+            return found
+        from .execute.sharded import replicate
+
+        return replicate(found)
 
     def executor(self, sizes: Mapping[str, int], observed: Sequence[str] = ()) -> DenseExecutor:
         """The plan for given sizes and observed predicates, ready to run; planned when first needed."""
@@ -181,7 +194,8 @@ class LogicMP(nn.Module):
         weights, unary = self.weights, self._logits(unary, evidence)
         if has_sparse(self.theory, unary, evidence):
             return make_sparse_run(self.theory, unary, self._with_facts(evidence), mask, self.options.sizes, weights,
-                                   self.options.semantics, self.options.reduce, self._sparse)
+                                   self.options.semantics, self.options.reduce, self._sparse,
+                                   grounding=self._grounding)
         given = self._with_facts(evidence)
         if may_list and isinstance(given, Mapping) and not is_tracing():
             self._listed = self._listed or Listed()
@@ -254,10 +268,22 @@ class LogicMP(nn.Module):
             mask: which entities exist, by type, [batch..., n], bool or 0 and 1: True or 1 exists, False or 0 is
                 padding; one tensor if there is only one type.
 
+        A tensor can be a DTensor, sharded along an argument over several devices; then the output is one too.
+
         Returns:
             A tensor for a tensor, a dict for a dict, of the shapes that came in; and the logits of all networks.
         """
         unary = self._logits(unary, evidence)
+        if not torch.compiler.is_compiling() and MESH.get() is None:
+            given = [x for x in (unary, evidence) if isinstance(x, Mapping)]
+            tensors = [unary, *(x for group in given for x in group.values())]
+            mesh = next((x.device_mesh for x in tensors if hasattr(x, "device_mesh")), None)
+            if mesh is not None:
+                from .execute.sharded import as_placed, sharded
+
+                with sharded(mesh, self.options.method, self.options.schedule.tolerance, unary):
+                    placed: Tensor | dict[str, Tensor] = as_placed(self.forward(unary, evidence, mask), unary)
+                return placed
         if self.options.method == "mean-field":
             self._warn.of_hard_rules(self.theory, self.options.hard_weight)
             run = self._run(unary, evidence, mask)
@@ -517,8 +543,8 @@ class LogicMP(nn.Module):
         return layer
 
     def __getstate__(self) -> dict[str, Any]:
-        # plans are made again when needed
-        return {**self.__dict__, "_exact_plans": None, "_sparse": [], "_listed": None}
+        # plans are made again when needed; a process group cannot be copied
+        return {**self.__dict__, "_exact_plans": None, "_sparse": [], "_listed": None, "_grounding": None}
 
     def extra_repr(self) -> str:
         return f"{len(self.theory.rules)} rules, {self.options.schedule}"

@@ -195,6 +195,21 @@ def test_repeated_rows_are_kept_once_with_a_warning() -> None:
     assert facts.warnings == ["Smokes: 1 fact of Smokes is given again, first on row 3"]
 
 
+@pytest.mark.parametrize("text, is_plain", [
+    ("a,b\nAnna,Bob\n\nBob,Carl\n", True), ("a,b,value\nAnna,Bob,1\nBob,Carl,\nAnna,Carl,0.25\n", True),
+    ('a,b\n"Anna",Bob\n', False), ("a, b\nAnna, Bob\n", False), ("a,b\r\nAnna,Bob\r\n", False)])
+def test_plain_files_are_read_without_python_objects(tmp_path: Path, text: str, is_plain: bool,
+                                                     monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "friends.csv"
+    path.write_text(text, newline="")
+    got = load_facts(f"Friends={path}", THEORY).tables["Friends"]
+    assert (tables._read_plain_csv(path) is not None) == is_plain
+    monkeypatch.setattr(tables, "_read_plain_csv", lambda path: None)
+    want = load_facts(f"Friends={path}", THEORY).tables["Friends"]
+    assert got.args == want.args
+    np.testing.assert_array_equal(got.values, want.values)
+
+
 SAME = parse_theory("symmetric Same(record, record)\n2 Same(a,b) ^ Same(b,c) => Same(a,c)")
 
 

@@ -10,23 +10,31 @@ import typer
 
 from ..errors import LogicMPError, closest
 from ..facts.db import load_facts, parse_facts
+from ..facts.world import World
 from ..files import check_places, write_whole
+from ..ground.engine import make_engine
+from ..ground.sql import table_names
 from ..normalize.build import normalize_theory
 from ..normalize.cubes import NormalForm
-from ..page import Page, code
+from ..page import Page, code, plural
 from ..parse.load import load_theory
 from ..parse.query import split_names
 from ..plan.build import build_plan
 from ..plan.steps import Plan
-from ..show.supports import WorldReport, report_world
+from ..show.progress import print_message
+from ..show.supports import WorldReport, report_world, sql_of_rules, write_rows
 from .options import (
     CandidatesOption,
     ClosedOption,
+    EngineName,
+    EngineOption,
     EvidenceOption,
     Format,
     FormatOption,
     Grammar,
     GrammarOption,
+    MasterOption,
+    MemoryOption,
     OpenOption,
     Outside,
     OutsideOption,
@@ -40,11 +48,18 @@ from .options import (
     WorldName,
     WorldOption,
     make_world,
+    read_bytes,
 )
 
 PlanOption = Annotated[bool, typer.Option("--plan", help="Also show the tensor plan: its steps and their cost.")]
 SizeOption = Annotated[list[str] | None, typer.Option(
     "--size", metavar="TYPE=N", help="With --plan: number of constants of a type; repeatable.")]
+SqlOption = Annotated[bool, typer.Option(
+    "--sql", help="With -e: only show the joins of the rules over sparse predicates, as SQL.")]
+RowsOption = Annotated[Path | None, typer.Option(
+    "--rows", metavar="FOLDER", help="With --sql: write the rows of each join to this folder, as Parquet files.")]
+PartsOption = Annotated[int, typer.Option(
+    "--parts", min=1, help="With --rows: number of files for each join, by the remainder of one of its variables.")]
 ObservedOption = Annotated[str, typer.Option(metavar="P,Q", help="With --plan: predicates that are fully observed.")]
 
 
@@ -54,6 +69,12 @@ def explain(
     with_plan: PlanOption = False,
     size: SizeOption = None,
     observed: ObservedOption = "",
+    sql: SqlOption = False,
+    rows: RowsOption = None,
+    parts: PartsOption = 1,
+    engine: EngineOption = EngineName.torch,
+    master: MasterOption = "local[*]",
+    max_memory: MemoryOption = None,
     evidence: EvidenceOption = None,
     query: QueriedOption = None,
     world: WorldOption = WorldName.alchemy,
@@ -77,6 +98,7 @@ def explain(
         logicmp explain smoking.mln
         logicmp explain smoking.mln --plan --size person=1000
         logicmp explain smoking.mln --plan -e smoking.db -q Smokes
+        logicmp explain smoking.mln --sql -e smoking.db -q Smokes
         cat smoking.mln | logicmp explain -
     """
     check_places({"the drawing": graph}, [file, *(evidence or []), *(candidates or [])])
@@ -89,8 +111,20 @@ def explain(
             facts, query, candidates, reach, premises, option, world, closed, opened), outside.value, semantics.value)
         if report is None:
             raise LogicMPError(problem)
+        if sql:
+            _echo_sql(report.world, semantics.value, fmt)
+            if rows is not None:
+                memory = None if max_memory is None else read_bytes(max_memory) // 2
+                found = write_rows(report.world, semantics.value, rows, parts,
+                                   make_engine(engine.value, memory, master))
+                print_message(f"{plural(sum(found), 'row')} of {plural(len(found), 'join')} in {rows}")
+            return
+        if rows is not None:
+            raise LogicMPError("--rows needs --sql", "add --sql")
         _echo_world(report, semantics.value, with_plan, fmt, graph)
         return
+    if sql or rows is not None:
+        raise LogicMPError("--sql needs facts: without them no predicate is sparse", "give facts with -e FILE")
     sizes = _sizes(size or [])
     form = normalize_theory(theory, semantics.value, sizes)
     plan = _plan(form, sizes, split_names(observed)) if with_plan or graph else None
@@ -122,6 +156,23 @@ def _echo_world(report: WorldReport, semantics: str, with_plan: bool, fmt: Forma
     if plan is not None and plan.steps:
         parts.append(str(plan))
     typer.echo("\n".join(parts), nl=False)
+
+
+def _echo_sql(world: World, semantics: str, fmt: Format) -> None:
+    """The joins of each rule; the tables are those of the sparse predicates."""
+    found = sql_of_rules(world, semantics)
+    if fmt is Format.json:
+        typer.echo(json.dumps({"sql": [{"rule": str(rule), "line": rule.span.line if rule.span else None,
+                                        "statements": texts} for rule, texts in found]}, indent=2))
+        return
+    names = table_names([p.name for p in world.theory.predicates])
+    lines = [f"-- {names[name]}: {name}, {len(support):,} rows; {', '.join(f'a{k}' for k in range(len(support.sizes)))}"
+             f" {'are numbers' if len(support.sizes) > 1 else 'is the number'} of constants, place that of the value"
+             for name, support in world.supports.items()]
+    for rule, texts in found:
+        place = "" if rule.span is None else f"line {rule.span.line}: "
+        lines += ["", f"-- {place}{rule}", *(f"{text};" for text in texts)]
+    typer.echo("\n".join(lines or ["-- no predicate is sparse: no rule needs a join"]))
 
 
 def _draw(plan: Plan | None, path: Path | None) -> None:

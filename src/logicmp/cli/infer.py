@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,8 +16,8 @@ from ..errors import LogicMPError
 from ..facts.columns import Evidence
 from ..facts.db import load_facts, parse_facts
 from ..facts.frames import table_bytes
-from ..files import check_places, read_source, write_whole
-from ..limits import LIMIT_REACHED, MAX_GROUNDINGS, Limits, kept, need
+from ..files import check_place, check_places, read_source, write_whole
+from ..limits import LIMIT_REACHED, MAX_GROUNDINGS, Limits, kept, need, shown_bytes
 from ..page import plural
 from ..parse.load import load_theory
 from ..parse.query import split_names
@@ -24,10 +27,14 @@ from ..show.progress import print_message, shown_progress
 from .options import (
     CandidatesOption,
     ClosedOption,
+    EngineName,
+    EngineOption,
     EvidenceOption,
     Grammar,
     GrammarOption,
     InputOption,
+    MasterOption,
+    MemoryOption,
     OpenOption,
     Outside,
     OutsideOption,
@@ -99,6 +106,9 @@ def infer(
     correction: Annotated[str | None, typer.Option(
         help="Mean field: tap (the default) adds the second-order term to each update where the ground network fits; "
         "none runs plain mean field.")] = None,
+    checkpoint: Annotated[Path | None, typer.Option(
+        metavar="FILE", help="Mean field: write this file every minute; if it exists, resume from it, with any number "
+        "of processes.")] = None,
     restarts: Annotated[int | None, typer.Option(
         help="Mean field, map: number of runs, of which the best is kept; at least 1.")] = None,
     max_cells: Annotated[int | None, typer.Option(
@@ -109,8 +119,12 @@ def infer(
     max_seconds: Annotated[float | None, typer.Option(
         help="Time limit in seconds for the whole command; at the limit, print the best answers so far, or an error if "
         "there are none, and exit with status 3.")] = None,
-    max_memory: Annotated[str | None, typer.Option(
-        metavar="SIZE", help="Memory limit, such as 500MB or 2GB; by default most of what the machine has.")] = None,
+    max_memory: MemoryOption = None,
+    engine: EngineOption = EngineName.torch,
+    master: MasterOption = "local[*]",
+    distributed: Annotated[bool, typer.Option(
+        "--distributed", help="Mean field, bp: share the rows of the rules with the other processes that torchrun "
+        "started; rank 0 prints the answers.")] = False,
     more: Annotated[list[str] | None, typer.Option(
         "--set", metavar="NAME=VALUE", help=f"Set any other option of the method; repeatable; {METHODS_PAGE}.")] = None,
     check: Annotated[bool, typer.Option(
@@ -131,9 +145,14 @@ def infer(
         logicmp infer -i smoking.mln -e smoking.db -q Smokes,Cancer
         logicmp infer -i smoking.mln -e smoking.db -q "Smokes(x) => Cancer(x)" -m exact
         logicmp infer -i smoking.mln -e Friends=friends.csv -q "Cancer(x)" -o out.parquet
+        torchrun --nproc-per-node 2 -m logicmp infer -i big.mln -e big.db -q Smokes -m mean-field --distributed
     """
+    # of several processes, the first one prints
+    is_first = not distributed or os.environ.get("RANK", "0") == "0"
+    quiet = quiet or not is_first
     given: dict[str, Any] = {"iterations": iterations, "damping": damping, "tolerance": tolerance, "restarts": restarts,
              "schedule": schedule, "correction": correction,
+             "checkpoint": None if checkpoint is None else str(checkpoint),
              "max_cells": max_cells, "max_groundings": max_groundings, "max_seconds": max_seconds,
              "trace": True if trace or plot else None}
     options = {name: value for name, value in given.items() if value is not None} | _settings(more or [])
@@ -142,6 +161,7 @@ def infer(
                     None if max_memory is None else read_bytes(max_memory), start=context.obj)
     check_places({"the results": results, "the trace": trace, "the plot": plot, "the report": report},
                  [*models, *(evidence or []), *(candidates or []), query_file])
+    check_place(checkpoint)
     if plot is not None:
         from ..show.plot import check_plot
 
@@ -174,7 +194,11 @@ def infer(
         progress("importing", 0, 0)
         from ..inference.run import infer as run
 
-        found = run(theory, facts, method=method, progress=progress, **ask, **options)
+        with _processes(distributed, say) as shares:
+            found = run(theory, facts, method=method, progress=progress, engine=engine.value, master=master,
+                        shares=shares, **ask, **options)
+    if not is_first:
+        return
     checked = _check(theory, facts, ask, options, say) if check else None
     for line in found.describe():
         say(line)
@@ -214,6 +238,20 @@ def _unscored(text: str | None) -> float | str | None:
         return None if text is None else float(text)
     except ValueError:
         return text
+
+
+@contextmanager
+def _processes(distributed: bool, say: Any) -> Iterator[Any]:
+    """The processes that share the rows; None for one process."""
+    if not distributed:
+        yield None
+        return
+    from ..execute.processes import joined_processes
+
+    with joined_processes() as shares:
+        yield shares
+        say(f"{shares.share.size} processes: {plural(shares.calls, 'exchange')}, {shown_bytes(shares.bytes)}, "
+            f"{shares.seconds:.2f} s, the time to wait for others included")
 
 
 def _settings(pairs: list[str]) -> dict[str, Any]:

@@ -32,6 +32,12 @@ class WorldName(StrEnum):
     closed = "closed"
 
 
+class EngineName(StrEnum):
+    torch = "torch"
+    duckdb = "duckdb"
+    spark = "spark"
+
+
 class Premises(StrEnum):
     all = "all"
     facts = "facts"
@@ -66,7 +72,8 @@ GrammarOption = Annotated[
     Grammar, typer.Option("--grammar", help="standard: lower-case variables; prac: ?x variables; auto: detect.")]
 EvidenceOption = Annotated[list[str] | None, typer.Option(
     "-e", "--evidence", metavar="FILE", help="Facts: a .db file, - for stdin, or Friends=friends.csv for the table of "
-    "a predicate (.csv, .parquet); repeatable.")]
+    "a predicate (.csv, .parquet, a folder of Parquet parts with / at its end, FILE.duckdb#TABLE or "
+    "postgresql://HOST/DB#TABLE); repeatable.")]
 WorldOption = Annotated[WorldName, typer.Option(
     help="Which atoms without a fact are false. alchemy: those of predicates that have facts and are not queried; "
     "open: those of predicates declared with *; closed: those of predicates that are not queried.")]
@@ -77,6 +84,13 @@ OpenOption = Annotated[str, typer.Option(
 CandidatesOption = Annotated[list[str] | None, typer.Option(
     "--candidates", metavar="FILE", help="Atoms that can be true, written as facts; all other atoms of their "
     "predicates are false; repeatable.")]
+EngineOption = Annotated[EngineName, typer.Option(
+    "--engine", help="Mean field: what joins the facts for rules over sparse predicates. torch: the built-in join; "
+    "duckdb: within half of --max-memory, then on disk; spark: on --master.")]
+MasterOption = Annotated[str, typer.Option("--master", metavar="URL", help="With --engine spark: where Spark runs.")]
+MemoryOption = Annotated[str | None, typer.Option(
+    "--max-memory", metavar="SIZE",
+    help="Memory limit, such as 500MB or 2GB; by default most of what the machine has.")]
 ReachOption = Annotated[int, typer.Option(
     metavar="K", help="Find the candidates of open predicates with over a million atoms: what the rules conclude from "
     "the facts in K applications; 0 takes all atoms.")]

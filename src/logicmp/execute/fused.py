@@ -16,6 +16,7 @@ from importlib.util import find_spec
 import numpy as np
 from torch import Tensor
 
+from ..ground.engine import Alone, Shares
 from ..parse.theory import Theory
 from ..plan.forms import Form, Made, Operand, ReadAll, RowPlan
 
@@ -30,13 +31,15 @@ def can_fuse(rows: RowPlan, theory: Theory) -> bool:
         for v in rows.values)
 
 
-def is_thin(rows: RowPlan, lengths: Sequence[int]) -> bool:
+def is_thin(rows: RowPlan, lengths: Sequence[int], n_rows: int | None = None) -> bool:
     """Whether lists have fewer rows than their operands have values: then arrays for each list cost more than it.
 
     Args:
         lengths: the number of values of each operand.
+        n_rows: the rows of all lists in all processes; by default those of this one.
     """
-    return 0 < rows.n_rows < sum(lengths[o.value] for root in rows.roots for o in root.form.operands)
+    total = rows.n_rows if n_rows is None else n_rows
+    return 0 < total < sum(lengths[o.value] for root in rows.roots for o in root.form.operands)
 
 
 def _is_symmetric(value: ReadAll, theory: Theory) -> bool:
@@ -49,10 +52,11 @@ class Fused:
 
     Args:
         rows: a plan for which `can_fuse` holds.
+        shares: the processes that have the other rows.
     """
 
-    def __init__(self, rows: RowPlan):
-        self.rows = rows
+    def __init__(self, rows: RowPlan, shares: Shares | None = None):
+        self.rows, self.shares = rows, shares or Alone()
 
     def subtract(self, logits: Mapping[str, np.ndarray], q: Mapping[str, np.ndarray], weights: Sequence[float],
                  rules: frozenset[int] | None = None) -> None:
@@ -67,6 +71,10 @@ class Fused:
         roots = [root for root in self.rows.roots if rules is None or root.rule in rules]
         x = self._values(q, None if rules is None else {o.value for root in roots for o in root.form.operands})
         out: Arrays = {}
+        into = logits
+        if self.shares.share.size > 1:
+            # of this process, and then of all
+            logits = {name: np.zeros(len(array)) for name, array in into.items()}
         for root in roots:
             self._add(root.form, -root.coefficient * weights[root.rule], x, out, logits)
         for k in range(len(self.rows.values) - 1, -1, -1):
@@ -75,7 +83,10 @@ class Fused:
                 # the derivative by 1 - x
                 self._out(own, x, out, logits)[...] -= out.pop(Operand(k, True))
             if isinstance(value, Made) and self.rows.live[k] and own in out:
-                self._pull_back(value, out.pop(own), x, out, logits)
+                self._pull_back(value, self.shares.total(out.pop(own)), x, out, logits)
+        if logits is not into:
+            for name, array in into.items():
+                array += self.shares.total(logits[name])
 
     def counts(self, q: Mapping[str, np.ndarray]) -> np.ndarray:
         """The expected violations of each rule, without the terms that have no sparse literal."""
@@ -86,7 +97,8 @@ class Fused:
         for root in self.rows.roots:
             xs = tuple(self._read(o, x) for o in root.form.operands)
             found[root.rule] += root.coefficient * sum_products(_factors(root.form), _columns(root.form), xs)
-        return found
+        # all processes have the constants
+        return np.asarray(self.shares.total(found - self.rows.constants) + self.rows.constants)
 
     # up
 
@@ -115,6 +127,7 @@ class Fused:
                 spread(_factors(form), form.columns[0], xs[0], value.output, made)
             else:
                 add_products(_factors(form), _columns(form), xs, value.output, made)
+            found[Operand(k)] = self.shares.total(made)
         return found
 
     def _read(self, operand: Operand, x: Arrays) -> np.ndarray:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from ..errors import CostError, LogicMPError, closest
 from ..facts.supports import Support, flat_theory, make_support, rows_type, values_type
+from ..ground.engine import Grounding
 from ..parse.theory import Predicate, Theory
 from .inputs import Inputs, Mask, is_sparse, only_predicate, read_inputs, read_masks
 from .mean_field import Run
@@ -28,7 +29,7 @@ Tensors = Mapping[str, Tensor]
 
 
 def read_rows(theory: Theory, sizes: Mapping[str, int], supports: Mapping[str, Support], unary: Tensors,
-              evidence: Tensors, semantics: str) -> tuple[Inputs, SparseExecutor]:
+              evidence: Tensors, semantics: str, grounding: Grounding | None = None) -> tuple[Inputs, SparseExecutor]:
     """Check the tensors of a world with sparse predicates, and plan its rules.
 
     Args:
@@ -38,11 +39,12 @@ def read_rows(theory: Theory, sizes: Mapping[str, int], supports: Mapping[str, S
         unary: log-odds by predicate.
         evidence: by predicate, bool (all atoms observed) or 1, 0 and NaN; a sparse one that is bool is true throughout.
         semantics: "exact", "paper" or "alchemy".
+        grounding: how rows are made, and which of them this process has; by default all, by the built-in join.
     """
     true = [name for name in supports if name in evidence and evidence[name].dtype == torch.bool]
     inputs = _flat_inputs(theory, sizes, supports, true, unary, evidence)
     executor = build_sparse_executor(theory, sizes, supports, (*inputs.observed, *true), semantics,
-                                     device=inputs.like.device)
+                                     device=inputs.like.device, grounding=grounding)
     return inputs, executor
 
 
@@ -144,7 +146,7 @@ def _is_same(new: Tensor, old: Tensor, version: int) -> bool:
 
 def make_sparse_run(theory: Theory, unary: Tensor | Tensors, evidence: Tensors | None, mask: Mask | None,
                     known: Mapping[str, int], weights: Sequence[Tensor], semantics: str, reduce: str,
-                    plans: KnownPlans, judge: Judge | None = None) -> SparseRun:
+                    plans: KnownPlans, judge: Judge | None = None, grounding: Grounding | None = None) -> SparseRun:
     """A run of the layer on sparse and dense tensors.
 
     Args:
@@ -156,6 +158,7 @@ def make_sparse_run(theory: Theory, unary: Tensor | Tensors, evidence: Tensors |
         weights, semantics, reduce: of the layer.
         plans: plans of earlier calls; the one of this call is added.
         judge: called with a new plan; it can raise a CostError, which is kept in its place.
+        grounding: how rows are made, and which of them this process has; the same in all calls with these plans.
     """
     given_evidence = dict(evidence or {})
     given = dict(unary) if isinstance(unary, Mapping) else {only_predicate(theory, given_evidence): unary}
@@ -194,7 +197,7 @@ def make_sparse_run(theory: Theory, unary: Tensor | Tensors, evidence: Tensors |
         # a first call in inference mode must leave nothing that training cannot use
         with torch.inference_mode(False):
             try:
-                plan = _plan(theory, sizes, rows, facts, is_true, whole, masked, semantics, device)
+                plan = _plan(theory, sizes, rows, facts, is_true, whole, masked, semantics, device, grounding)
                 if judge is not None:
                     judge(plan.executor)
             except CostError as error:
@@ -211,7 +214,7 @@ def _all_true(part: _Rows) -> bool:
 
 def _plan(theory: Theory, sizes: Mapping[str, int], rows: Mapping[str, _Rows], facts: Mapping[str, _Rows],
           is_true: Mapping[str, bool], whole: tuple[str, ...], masked: tuple[str, ...], semantics: str,
-          device: torch.device) -> _Plan:
+          device: torch.device, grounding: Grounding | None) -> _Plan:
     supports: dict[str, Support] = {}
     places: list[dict[str, Tensor]] = [{}, {}]
     for name in {**rows, **facts}:
@@ -232,7 +235,7 @@ def _plan(theory: Theory, sizes: Mapping[str, int], rows: Mapping[str, _Rows], f
                 found[name] = torch.from_numpy(_find_keys(predicate, support, own)).to(device)
     true = [name for name, yes in is_true.items() if yes]
     executor = build_sparse_executor(theory, sizes, supports, (*whole, *true), semantics, device=device,
-                                     masked=masked)
+                                     masked=masked, grounding=grounding)
     return _Plan(supports, executor, *places)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import torch
@@ -20,7 +20,7 @@ from torch import Tensor
 
 from ..parse.theory import Theory
 from ..plan.steps import At, Axis, Contract, Read, Scaled
-from .state import Call, Kept, Values, is_tracing
+from .state import MESH, Call, Kept, Values, is_tracing
 
 
 def spread(x: Tensor, axes: tuple[int, ...], ndim: int) -> Tensor:
@@ -238,6 +238,12 @@ class Apart:
 
     def _off_diagonal(self, call: Call) -> Tensor:
         """One where the indices that the read keeps apart differ."""
+        if MESH.get() is not None:
+            from .sharded import replicate
+
+            # every rank has all of it, so it is made of bytes
+            pairs = [~compare(At(i, 0), At(j, 0), self.read.axes, call) for i, j in self.read.apart]
+            return replicate([reduce(torch.logical_and, pairs)])[0]
         off = call.like.new_ones(())
         for i, j in self.read.apart:
             off = off * (~compare(At(i, 0), At(j, 0), self.read.axes, call)).to(off.dtype)

@@ -16,10 +16,12 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Mapping
 from functools import cached_property
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ..facts.supports import Support, flat_theory
+from ..ground.engine import Alone, Grounding, Shares
 from ..normalize.build import normalize_theory
 from ..parse.theory import Theory
 from ..plan.build import MAX_ELEMENTS, build_plan
@@ -41,7 +43,7 @@ _MIX, _ONES = "mix of rows", "ones of rows"
 def build_sparse_executor(theory: Theory, sizes: Mapping[str, int], supports: Mapping[str, Support],
                           observed: Collection[str] = (), semantics: str = "exact", max_rows: int = MAX_ROWS,
                           max_elements: int = MAX_ELEMENTS, device: torch.device | None = None,
-                          masked: Collection[str] = ()) -> SparseExecutor:
+                          masked: Collection[str] = (), grounding: Grounding | None = None) -> SparseExecutor:
     """Normalize and plan a theory for given sizes, sparse predicates and observed predicates.
 
     Args:
@@ -54,17 +56,23 @@ def build_sparse_executor(theory: Theory, sizes: Mapping[str, int], supports: Ma
         max_elements: as for `build_plan`.
         device: of the tensors.
         masked: types of which some entities may be missing; a call has masks for them.
+        grounding: how rows are made, and which of them this process has; by default all, by the built-in join.
     """
-    plan = build_rows(normalize_theory(theory, semantics, sizes), sizes, supports, observed, max_rows, masked)
-    return SparseExecutor(plan, theory, sizes, supports, observed, max_elements, device or torch.device("cpu"))
+    grounding = grounding or Grounding()
+    plan = build_rows(normalize_theory(theory, semantics, sizes), sizes, supports, observed, max_rows, masked,
+                      grounding)
+    return SparseExecutor(plan, theory, sizes, supports, observed, max_elements, device or torch.device("cpu"),
+                          grounding.shares)
 
 
 class SparseExecutor:
     """A plan of rows, ready to run; what has no sparse literal runs in a dense executor."""
 
     def __init__(self, rows: RowPlan, theory: Theory, sizes: Mapping[str, int], supports: Mapping[str, Support],
-                 observed: Collection[str], max_elements: int, device: torch.device):
+                 observed: Collection[str], max_elements: int, device: torch.device, shares: Shares | None = None):
         self.rows = rows
+        # of the rows; all processes have all values
+        self.shares = shares or Alone()
         self.dense = make_executor(build_plan(rows.dense, sizes, observed, max_elements), rows.dense, theory, observed,
                                    max_elements)
         self.plan = self.dense.plan
@@ -77,8 +85,10 @@ class SparseExecutor:
                         if isinstance(v, Grouped)}
         is_plain = device.type == "cpu" and not any(rule.n_weight_axes for rule in self.plan.rules)
         # all lists as the plan's own columns, if they can run in place; used if that is faster
-        self.columns = Fused(rows) if is_plain and can_fuse(rows, self.theory) else None
-        self.fused = self.columns if is_thin(rows, self._lengths) else None
+        self.columns = Fused(rows, self.shares) if is_plain and can_fuse(rows, self.theory) else None
+        # all processes must choose alike, so the rows of all of them count
+        n_rows = int(self.shares.total(np.array([rows.n_rows]))[0])
+        self.fused = self.columns if is_thin(rows, self._lengths, n_rows) else None
         # by predicate with labels, the sets of them that are read
         self._labels: dict[str, LabelBlock] = {}
         for p in theory.predicates:
@@ -172,7 +182,7 @@ class SparseExecutor:
             plain = [w if rule.n_weight_axes == 0 else w.new_zeros(()) for w, rule in
                      zip(call.weights, self.plan.rules, strict=True)]
             # [items or 1, rules]
-            weights = stack_items([w.to(torch.float64).reshape(1, -1) for w in plain])[0]
+            weights = self.shares.copy(stack_items([w.to(torch.float64).reshape(1, -1) for w in plain])[0])
             for k, batch in enumerate(self._batches):
                 values[_MIX, k], values[_ONES, k] = batch.mix(weights)
         return values
@@ -194,6 +204,7 @@ class SparseExecutor:
         for name, message in self._messages(self._values(q, call, known, with_sets=self._reads_sets), call, q,
                                             constants).items():
             shape = found[name].shape
+            message = self.shares.add_up(message)
             total = message.to(found[name].dtype).expand(shape[0], *message.shape[1:]).reshape(shape)
             if replay is not None:
                 replay.updates.setdefault(name, []).append((total.detach(), None))
@@ -214,7 +225,10 @@ class SparseExecutor:
         values = self._values(q, call, {}, with_weights=weighted)
         products: dict[Hashable, Tensor] = {}
         n_items = call.like.shape[0]
-        totals = [call.like.new_full((n_items,), constant, dtype=torch.float64) for constant in self.rows.constants]
+        # all processes have the constants: one of them counts
+        is_first = self.shares.share.rank == 0
+        totals = [call.like.new_full((n_items,), is_first * constant, dtype=torch.float64)
+                  for constant in self.rows.constants]
         for root, rows in self._roots:
             first = self._operand(root.form.operands[0], values)
             slope = self._derivatives(root.form, rows, values, (0,), products)[0]
@@ -223,7 +237,10 @@ class SparseExecutor:
             totals = [total if self.plan.rules[f].n_weight_axes else total * self._weight(f, call)
                       for f, total in enumerate(totals)]
         dense = self.dense.counts(q, call, weighted)
-        return dense + torch.stack(totals, -1).to(dense.dtype) if totals else dense
+        if not totals:
+            return dense
+        whole: Tensor = self.shares.add_up(torch.stack(totals, -1))
+        return dense + whole.to(dense.dtype)
 
     def weighted_groundings(self, call: Call) -> Tensor:
         """The groundings of each rule times their weights, [batch, rules]: its score if none is violated."""
@@ -231,7 +248,8 @@ class SparseExecutor:
 
     def _weight(self, f: int, call: Call) -> Tensor:
         """[1], or one for each item."""
-        return call.weights[f].to(torch.float64).reshape(-1)
+        found: Tensor = self.shares.copy(call.weights[f].to(torch.float64).reshape(-1))
+        return found
 
     # up
 
@@ -246,14 +264,14 @@ class SparseExecutor:
                 if value.labels is None or self._labels[value.predicate].key not in values:
                     self._read(k, value, q, call, values, with_sets)
             elif isinstance(value, WeightsOf):
-                weights = call.weights[value.rule].to(torch.float64).flatten(1).mT
+                weights = self.shares.copy(call.weights[value.rule].to(torch.float64).flatten(1).mT)
                 values[k] = weights if with_weights else torch.ones_like(weights)
             elif isinstance(value, Present):
                 values[k] = call.masks[value.type].to(torch.float64).mT.contiguous()
             elif isinstance(value, Made):
                 xs = [self._operand(o, values) for o in value.form.operands]
                 output = torch.zeros(value.n_places, 1, dtype=torch.float64, device=self.device)
-                values[k] = self._made[k].derivatives([output, *xs], (0,))[0]
+                values[k] = self.shares.copy(self.shares.add_up(self._made[k].derivatives([output, *xs], (0,))[0]))
             else:
                 product = self._groups[k].products(self._inside(value, values))
                 values[k] = product - 1 if value.minus_one else product
@@ -263,6 +281,7 @@ class SparseExecutor:
               with_sets: bool) -> None:
         """Read a predicate; of one with labels, all sets of them at once."""
         x = (q[value.predicate] if value.predicate in q else call.observed[value.predicate]).to(torch.float64)
+        x = self.shares.copy(x)
         if value.labels is None:
             values[k] = x.reshape(len(x), -1).mT.contiguous()
             return
@@ -328,6 +347,9 @@ class SparseExecutor:
                 continue
             total = adjoints.pop(k)
             adjoint = sum(total[1:], total[0])
+            if isinstance(value, Made):
+                # pulled back over the rows of this process, so it must be that of all rows
+                adjoint = self.shares.copy(self.shares.add_up(adjoint))
             if isinstance(value, ReadAll) and value.labels is not None:
                 by_label.setdefault(value.predicate, {})[k] = adjoint
             elif isinstance(value, ReadAll):

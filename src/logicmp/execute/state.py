@@ -9,6 +9,7 @@ Room: plan -> **execute** -> layer.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -62,10 +63,14 @@ class Executor(Protocol):
         ...
 
 
+# the devices of a call with DTensors
+MESH: ContextVar[Any] = ContextVar("mesh", default=None)
+
+
 def is_tracing() -> bool:
-    """Whether the call is being compiled, exported or transformed (`torch.func`): then nothing may depend on values."""
+    """Whether nothing may depend on values: the call is compiled, exported, transformed (`torch.func`) or sharded."""
     return (torch.compiler.is_compiling() or torch.compiler.is_exporting()
-            or torch._C._are_functorch_transforms_active())
+            or torch._C._are_functorch_transforms_active() or MESH.get() is not None)
 
 
 class Kept:

@@ -33,6 +33,7 @@ from ..parse.syntax import Atom, Constant, Not, Variable
 from ..parse.theory import Predicate, Theory
 from ..parse.tokens import Defined, EmptyError, Include, Starred, Statement, UnexpectedError
 from .columns import Column, Evidence, FactTable, Numbers, first_of_each
+from .stores import is_store, read_store, store_name
 from .tables import TABLES, read_table, split_table_path, to_columns
 
 # a constant that needs no quotes, as in the grammar
@@ -466,6 +467,10 @@ def _source(path: str | Path, theory: Theory) -> Source | _Table:
     if str(path).lower().endswith(TABLES):
         name, file = split_table_path(str(path), theory)
         return _Table(str(file), name, read_table(file))
+    if "=" in str(path) and is_store(str(path).partition("=")[2]):
+        name, place = str(path).partition("=")[::2]
+        split_table_path(f"{name}=", theory)
+        return _Table(store_name(place), name, read_store(place))
     # os.path, because Path.is_dir raises an error for a name that is too long
     if os.path.isdir(path):
         path = Path(path)

@@ -10,7 +10,7 @@ A closed join, as this one, is made in pieces: only the rows that the last liter
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,7 +20,26 @@ from ..normalize.cubes import Const, Differ, Same, Term, Var
 from .join import Guard, Rows, ragged_ranges
 
 # rows of a closed join that are made at once
-PIECE = 2**22
+PIECE = 2**20
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """Rows of a table as an engine of SQL reads them; `sql.py` writes the text.
+
+    Attributes:
+        table: its name; its columns are a0, a1, ... and place.
+        columns: the values of a0, a1, ...
+        places: the values of place; None for row numbers.
+        expressions: for each variable of the pattern, its value in terms of the columns.
+        where: conditions that every row satisfies.
+    """
+
+    table: str
+    columns: tuple[np.ndarray, ...]
+    places: np.ndarray | None
+    expressions: tuple[str, ...]
+    where: tuple[str, ...] = ()
 
 
 @dataclass(eq=False)
@@ -33,6 +52,8 @@ class Pattern:
     sizes: tuple[int, ...]
     # the value that each row reads; None where row k reads value k
     places: np.ndarray | None = None
+    # the same rows in terms of a predicate's table; None for rows that were computed
+    source: Selection | None = None
     # by argument numbers; shared by all patterns of the same rows
     _indexes: dict[tuple[int, ...], tuple[np.ndarray, np.ndarray]] = field(default_factory=dict, repr=False)
     _pointers: dict[tuple[int, ...], np.ndarray] = field(default_factory=dict, repr=False)
@@ -54,7 +75,7 @@ class Pattern:
 
     def renamed(self, names: tuple[str, ...]) -> Pattern:
         """The same rows with other names for the variables."""
-        return Pattern(names, self.columns, self.sizes, self.places, self._indexes, self._pointers)
+        return Pattern(names, self.columns, self.sizes, self.places, self.source, self._indexes, self._pointers)
 
     def index(self, names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
         """Rows in the order of some variables, and their keys in that order."""
@@ -206,6 +227,8 @@ class Joined:
     n: int
     columns: dict[str, np.ndarray]
     places: dict[int, np.ndarray]
+    # for how many rows each stands; None for one
+    counts: np.ndarray | None = None
 
     def take(self, chosen: np.ndarray) -> Joined:
         return Joined(len(chosen), {name: x[chosen] for name, x in self.columns.items()},
@@ -320,15 +343,23 @@ def join_patterns(patterns: Sequence[Pattern], wanted: Iterable[int], keep: Iter
         return done[0]
     n = sum(part.n for part in done)
     empty = np.zeros(0, dtype=np.int32)
-    return Joined(n, {name: np.concatenate([empty, *(part.columns[name] for part in done)]) for name in kept},
-                  {k: np.concatenate([empty, *(part.places[k] for part in done)]) for k in wanted_set})
+    # column by column, each of which releases its pieces
+    return Joined(n, {name: np.concatenate([empty, *(part.columns.pop(name) for part in done)]) for name in kept},
+                  {k: np.concatenate([empty, *(part.places.pop(k) for part in done)]) for k in wanted_set})
 
 
-def project(columns: Sequence[np.ndarray], names: tuple[str, ...], sizes: tuple[int, ...]
-            ) -> tuple[Pattern, np.ndarray]:
-    """The distinct tuples of some columns, and the number of each row's tuple among them."""
-    keys, number = np.unique(make_keys(columns, sizes), return_inverse=True)
-    return Pattern(names, split_keys(keys, sizes), sizes), number.reshape(-1).astype(np.int32)
+def project(columns: Sequence[np.ndarray], names: tuple[str, ...], sizes: tuple[int, ...],
+            union: Callable[[np.ndarray], np.ndarray] = lambda keys: keys) -> tuple[Pattern, np.ndarray]:
+    """The distinct tuples of some columns, and the number of each row's tuple among them.
+
+    Args:
+        union: from the distinct keys of these columns, those of all processes that have a share of the rows.
+    """
+    own, number = np.unique(make_keys(columns, sizes), return_inverse=True)
+    keys, number = union(own), number.reshape(-1)
+    if keys is not own:
+        number = np.searchsorted(keys, own)[number]
+    return Pattern(names, split_keys(keys, sizes), sizes), number.astype(np.int32)
 
 
 def box(names: tuple[str, ...], windows: Sequence[tuple[int, int]], sizes: tuple[int, ...]) -> Pattern:

@@ -37,6 +37,8 @@ class Auto(MeanField):
     """
 
     name: ClassVar[str] = "auto"
+    # which part is solved how depends on the time that is left, which differs between processes
+    takes_shares: ClassVar[bool] = False
     max_cells: int = MAX_CELLS
     max_messages: int = 10_000_000
 

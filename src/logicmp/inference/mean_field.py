@@ -12,8 +12,10 @@ of plain mean field, and the notes report why.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -21,6 +23,7 @@ import torch
 from torch import Tensor
 
 from ..errors import LogicMPError
+from ..execute.checkpoint import RunCheckpoint, fingerprint
 from ..execute.inputs import read_inputs, world_tensors
 from ..execute.lists import read_rows
 from ..execute.mean_field import Correct, Iteration, Run, initial_weights, largest_change
@@ -29,6 +32,7 @@ from ..execute.schedule import Schedule, make_schedule
 from ..execute.sparse import SparseExecutor
 from ..facts.world import World
 from ..ground.build import build_network
+from ..ground.engine import Grounding
 from ..ground.network import Network, card_of
 from ..normalize.build import counted_formulas
 from ..parse.theory import Predicate, Rule, Theory
@@ -61,11 +65,15 @@ class MeanField(Method):
         trace: keep bound and violations of every iteration.
         temperature: log-odds are divided by it before they become the marginals that send messages, above 0; the
             answers are read at temperature 1.
+        checkpoint: file that is written every minute while a run converges; if it exists, the run resumes from it, with
+            any number of processes.
         schedule: "paper", "adaptive" or "cold" to run the layer's schedule of that name once, with its own iterations
             and damping; its answers are scores to decide by, not probabilities. None to run until convergence.
     """
 
     name: ClassVar[str] = "mean-field"
+    takes_lists: ClassVar[bool] = True
+    takes_shares: ClassVar[bool] = True
     iterations: int = 200
     damping: float = 0.5
     tolerance: float = 1e-6
@@ -75,6 +83,7 @@ class MeanField(Method):
     trace: bool = False
     temperature: float = 1.0
     schedule: str | None = None
+    checkpoint: str | None = None
 
     def solve(self, problem: Problem, network: Network | None = None) -> Solution:
         """The log-odds of every unobserved atom and every queried formula.
@@ -89,18 +98,20 @@ class MeanField(Method):
             return Solution(odds, Status.EXACT, [_formula_odds(problem, rule, {}, evidence)
                                                  for rule in problem.formulas], notes=["no atom is unobserved"])
         run = make_run(world, world.theory, unary, evidence, problem.semantics,
-                       initial_weights(world.theory, world.sizes, self.hard_weight, torch.float64))
+                       initial_weights(world.theory, world.sizes, self.hard_weight, torch.float64), problem.grounding)
+        shares = problem.grounding.shares
+        kept = self._checkpoint(problem, run)
         correct, notes = self._correct(problem, network)
         generator = torch.Generator().manual_seed(problem.seed)
         best: _Found | None = None
         n_runs = 0
         for k in range(self.restarts):
-            if k and problem.limits.is_over():
+            if k and shares.agree(problem.limits.is_over()):
                 break
             start = None if k == 0 else {name: RESTART_SPREAD * torch.randn(x.shape, generator=generator, dtype=x.dtype)
                                          for name, x in run.base.items()}
             with torch.no_grad():
-                found = self._converge(problem, run, start, correct)
+                found = self._converge(problem, run, start, correct, kept)
             n_runs += 1
             if best is None or (found.elbo > best.elbo and found.status is not Status.NONE):
                 best = found
@@ -114,7 +125,9 @@ class MeanField(Method):
         odds |= {name: _log_odds(run.theory.predicate[name], world, x.numpy()) for name, x in logits.items()}
         formulas = [_formula_odds(problem, rule, logits, evidence) for rule in problem.formulas]
         status = Status.TIME if is_cut_short and best.status is not Status.NONE else best.status
-        n_rows = run.executor.rows.n_rows if isinstance(run.executor, SparseExecutor) else None
+        n_rows = None
+        if isinstance(run.executor, SparseExecutor):
+            n_rows = int(shares.total(np.array([run.executor.rows.n_rows]))[0])
         return Solution(with_evidence(world, odds), status, formulas, elbo=best.elbo, n_rows=n_rows, notes=notes,
                         trace=best.trace)
 
@@ -145,8 +158,21 @@ class MeanField(Method):
                 why = error.message
         return None, [f"mean field without the TAP correction: {why}"]
 
+    def _checkpoint(self, problem: Problem, run: Run) -> RunCheckpoint | None:
+        """The file that the run is kept in; None if it is not kept."""
+        if self.checkpoint is None:
+            return None
+        if self.restarts > 1 or self.schedule is not None:
+            raise LogicMPError("a checkpoint is for one run until convergence",
+                               f"leave out {'restarts' if self.restarts > 1 else 'the schedule'}, or the checkpoint")
+        world, options = problem.world, (self.iterations, self.damping, self.tolerance, self.hard_weight,
+                                         self.correction, self.temperature)
+        belongs_to = fingerprint([str(world.theory.rules), problem.semantics, str(options)],
+                                 {**world.values, **{f"soft {name}": x for name, x in world.unary.items()}})
+        return RunCheckpoint(Path(self.checkpoint), belongs_to, problem.grounding.shares)
+
     def _converge(self, problem: Problem, run: Run, start: Mapping[str, Tensor] | None,
-                  correct: Correct | None) -> _Found:
+                  correct: Correct | None, kept: RunCheckpoint | None = None) -> _Found:
         """Run until no marginal changes; a run that oscillates gets more damping, and at last no correction."""
         if self.schedule is not None:
             found = self._iterate(problem, run, start, make_schedule(self.schedule), 0, None)
@@ -156,9 +182,17 @@ class MeanField(Method):
         notes: list[str] = []
         trace: list[TraceLine] = []
         n_retries, is_first = MAX_RETRIES if self.tolerance > 0 else 0, True
-        for _ in range(1 + n_retries):
-            schedule = Schedule(self.iterations, damping, self.temperature, tolerance=self.tolerance)
-            found = self._iterate(problem, run, start, schedule, len(trace), correct)
+        state = None if kept is None else kept.load(run.base)
+        done = 0
+        if state is not None:
+            start, damping, done = state.logits, state.damping, state.done
+            notes = [f"resumed after {state.attempt * self.iterations + done:,} iterations"]
+        for attempt in range(0 if state is None else state.attempt, 1 + n_retries):
+            schedule = Schedule(self.iterations - done, damping, self.temperature,
+                                tolerance=self.tolerance)
+            keep = None if kept is None else partial(kept.save, attempt=attempt, damping=damping, before=done)
+            found = self._iterate(problem, run, start, schedule, len(trace), correct, keep)
+            done = 0
             trace += found.trace
             if found.status is Status.NONE and not is_first:
                 # of the run before, which ran out of iterations
@@ -180,7 +214,8 @@ class MeanField(Method):
         return replace(found, notes=notes, trace=trace if self.trace else [])
 
     def _iterate(self, problem: Problem, run: Run, start: Mapping[str, Tensor] | None, schedule: Schedule,
-                 n_before: int, correct: Correct | None) -> _Found:
+                 n_before: int, correct: Correct | None,
+                 keep: Callable[[Mapping[str, Tensor], int], None] | None = None) -> _Found:
         damping, tolerance = schedule.damping, schedule.tolerance
         trace: list[TraceLine] = []
         last: list[Iteration] = []
@@ -198,10 +233,12 @@ class MeanField(Method):
                 trace.append(TraceLine(n_before + iteration.number, float(iteration.elbo()) - surplus,
                                        iteration.violations().tolist(), change))
             problem.progress("mean field", iteration.number, schedule.iterations)
+            if keep is not None:
+                keep(iteration.logits, iteration.number)
             # damping shortens each change by its share
             if iteration.number > 0 and tolerance > 0 and change < tolerance * (1 - damping):
                 status = Status.CONVERGED
-            elif limits.is_over():
+            elif limits.seconds is not None and problem.grounding.shares.agree(limits.is_over()):
                 status = Status.TIME
             return status is not Status.ITERATIONS
 
@@ -214,10 +251,10 @@ class MeanField(Method):
 
 
 def make_run(world: World, theory: Theory, unary: Mapping[str, Tensor], evidence: Mapping[str, Tensor],
-              semantics: str, weights: list[Tensor]) -> Run:
+              semantics: str, weights: list[Tensor], grounding: Grounding | None = None) -> Run:
     """A run of rules on a world, by lists of rows where it has sparse predicates."""
     if world.supports:
-        inputs, executor = read_rows(theory, world.sizes, world.supports, unary, evidence, semantics)
+        inputs, executor = read_rows(theory, world.sizes, world.supports, unary, evidence, semantics, grounding)
         return Run(executor, inputs, weights)
     inputs = read_inputs(theory, unary, evidence, None)
     return Run(build_executor(theory, inputs.sizes, tuple(inputs.observed), semantics), inputs, weights)
@@ -321,7 +358,7 @@ def _formula_odds(problem: Problem, rule: Rule, logits: Mapping[str, Tensor],
     # a formula over observed atoms alone still needs a tensor to tell the precision
     given = dict(logits) or {name: torch.zeros(x.shape, dtype=torch.float64) for name, x in evidence.items()}
     (weight,) = initial_weights(theory, world.sizes, 1.0, torch.float64)
-    run = make_run(world, theory, given, evidence, "exact", [weight.requires_grad_()])
+    run = make_run(world, theory, given, evidence, "exact", [weight.requires_grad_()], problem.grounding)
     (slope,) = torch.autograd.grad(run.counts(run.marginals(), weighted=True).sum(), weight, materialize_grads=True)
     violated = slope.clamp(0, 1).numpy()
     with np.errstate(divide="ignore"):

@@ -22,6 +22,7 @@ from ..errors import LogicMPError, closest
 from ..facts.supports import DENSE_ATOMS
 from ..facts.world import World
 from ..ground.build import Multiples, build_network
+from ..ground.engine import Grounding
 from ..ground.network import Network
 from ..limits import Limits, Progress, silent
 from ..parse.theory import Rule
@@ -60,6 +61,8 @@ class Problem:
     limits: Limits = field(default_factory=Limits)
     # predicates that the queries mention, by default all: samplers stop when these are accurate
     queried: frozenset[str] = frozenset()
+    # how the rows of rules over lists are made, and which of them this process has
+    grounding: Grounding = field(default_factory=Grounding)
 
     def network(self, rules: Sequence[Rule] | None = None, multiples: Multiples | None = None) -> Network:
         """The ground network of some rules, by default all rules of the theory and then the queried formulas.
@@ -114,6 +117,9 @@ class Method(ABC):
     name: ClassVar[str]
     # a closed predicate with more atoms than this is a list of its true atoms
     dense_atoms: ClassVar[int] = DENSE_ATOMS
+    # whether rules over lists run without a ground network, and whether several processes can have a share each
+    takes_lists: ClassVar[bool] = False
+    takes_shares: ClassVar[bool] = False
 
     @abstractmethod
     def solve(self, problem: Problem) -> Solution:

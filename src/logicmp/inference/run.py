@@ -9,9 +9,13 @@ A method is one class and one entry in `METHODS`.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
+
+import numpy as np
 
 from ..arguments import AtLeastOne, Count, NotNegative, checked
 from ..errors import CostError, LimitError, LogicMPError, closest
@@ -20,6 +24,7 @@ from ..facts.db import load_facts, parse_facts
 from ..facts.roles import premises_from_facts, skip_outside
 from ..facts.supports import DENSE_ATOMS
 from ..facts.world import World, build_world, closed_predicates
+from ..ground.engine import Grounding, Shares, make_engine
 from ..ground.exclusive import merge_exclusive
 from ..ground.reach import reach as find_candidates
 from ..limits import MAX_GROUNDINGS, Limits, Progress, silent
@@ -58,7 +63,7 @@ def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | N
           reach: Count = 0, premises: str = "all", outside: str = "false", unscored: float | str | None = None,
           seed: Count = 0, progress: Progress = silent, max_seconds: NotNegative | None = None,
           max_groundings: Count = MAX_GROUNDINGS, max_memory: AtLeastOne | None = None, limits: Limits | None = None,
-          **options: Any) -> Marginals:
+          engine: str = "torch", master: str = "local[*]", shares: Any = None, **options: Any) -> Marginals:
     """Answer queries: the probability of every atom and formula they match.
 
     >>> found = infer("2 Smokes(x) => Cancer(x)", "Smokes(Anna)", "Cancer")
@@ -97,6 +102,11 @@ def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | N
         max_memory: bytes that the call may use, by default most of what the machine has; what would need more is
             rejected before it is made.
         limits: all limits as one value whose clock already runs, instead of the three above.
+        engine: what joins the facts for rules over lists in mean field: "torch" (the built-in join), "duckdb" (within
+            half of `max_memory`, then on disk) or "spark".
+        master: where Spark runs.
+        shares: processes that have a share of the rows each, as a `ProcessShares` from `logicmp.execute.shares`; all
+            of them call `infer` with the same arguments, and get the same answers. Methods "mean-field" and "bp" only.
         options: of the method, which are the fields of its class.
     """
     if limits is None:
@@ -108,6 +118,11 @@ def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | N
         raise LogicMPError(f"option {next(iter(options))!r} is given, but `method` is an object with its options set",
                            f"set it there: {type(method).__name__}({next(iter(options))}=...)")
     solver = method_class(method).make(options) if isinstance(method, str) else method
+    if engine != "torch" and not solver.takes_lists:
+        raise LogicMPError(f"method {solver.name!r} makes a ground network, so it has no engine {engine!r}",
+                           "use -m mean-field, or --engine torch")
+    if shares is not None and not solver.takes_shares:
+        raise LogicMPError(f"method {solver.name!r} runs in one process", "use -m mean-field or -m bp")
     if semantics not in SEMANTICS:
         raise LogicMPError(f"unknown semantics {semantics!r}", f"available semantics: {', '.join(SEMANTICS)}")
     theory = parse_theory(theory) if isinstance(theory, str) else theory
@@ -136,11 +151,21 @@ def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | N
     if not queries:
         raise _nothing_to_answer(known, is_empty=query is not None)
     formulas = {str(rule.formula): rule for rule in (q.as_rule() for q in queries if not q.is_atom)}
+    if shares is not None:
+        _check_same(shares, known)
+    grounding = Grounding() if shares is None else Grounding(shares=shares)
+    if engine != "torch":
+        memory = None if limits.memory is None else limits.memory // 2
+        grounding = replace(grounding, engine=make_engine(engine, memory, master))
     problem = Problem(known, tuple(formulas.values()), semantics, int(seed), progress, limits,
-                      frozenset(name for q in queries for name in q.predicates))
+                      frozenset(name for q in queries for name in q.predicates), grounding)
     if problem.formulas:
         check_bindings(problem)
-    solution = solver.solve(problem)
+    try:
+        solution = solver.solve(problem)
+    finally:
+        if engine != "torch":
+            grounding.engine.close()
     if solution.status is Status.NONE:
         message = f"method {solver.name!r} stopped before its first step, so the rules had no effect"
         if limits.seconds is not None and limits.is_over():
@@ -149,6 +174,24 @@ def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | N
         raise CostError(message, None, "set iterations to at least 1")
     return Marginals([answer(q, solution, problem) for q in queries], solution, known, solver.name, semantics,
                      evidence)
+
+
+def _check_same(shares: Shares, world: World) -> None:
+    """Raise in all processes if one of them has other rules or facts than the first."""
+    texts = [str(world.theory.rules), *("\0".join(t.constants) for t in world.theory.types)]
+    arrays = [*world.values.values(), *world.unary.values(), *(c for s in world.supports.values() for c in s.columns)]
+    code = 0
+    for text in texts:
+        code = zlib.crc32(text.encode(), code)
+    for x in arrays:
+        code = zlib.crc32(np.ascontiguousarray(x).reshape(-1).view(np.uint8).data, code)
+    codes = np.zeros(shares.share.size, dtype=np.int64)
+    codes[shares.share.rank] = code
+    codes = shares.total(codes)
+    other = np.flatnonzero(codes != codes[0])
+    if len(other):
+        raise LogicMPError(f"rank {other[0]} has other rules, facts or queries than rank 0",
+                           "give all processes the same files and options")
 
 
 def find_world(evidence: Evidence, queried: Collection[str] = (), world: str = "alchemy", closed: Collection[str] = (),

@@ -32,6 +32,7 @@ from ..execute.sparse import SparseExecutor
 from ..execute.state import Executor
 from ..facts.world import UNKNOWN, World
 from ..ground.build import build_network
+from ..ground.engine import Grounding
 from ..inference.exact.method import MAX_CELLS, ExactModel
 from ..normalize.cubes import Literal, Product
 from ..parse.theory import Predicate
@@ -49,6 +50,7 @@ class Objective(ABC):
         world: the database, with every atom true or false.
         query: the predicates to be predicted, the others are given; none means all of them.
         semantics: what a rule that is not a clause means, "exact" or "alchemy".
+        grounding: how the rows of rules over lists are made, and which of them this process has.
     """
 
     # what reports call minus the loss
@@ -59,8 +61,9 @@ class Objective(ABC):
     # whether the atoms of a predicate may be a list
     takes_lists: ClassVar[bool] = False
 
-    def __init__(self, world: World, query: Collection[str], semantics: str):
+    def __init__(self, world: World, query: Collection[str], semantics: str, grounding: Grounding | None = None):
         self.world = world
+        self.grounding = grounding
         known = {name: torch.from_numpy(values) == 1 for name, values in world.values.items()}
         self.truth = {name: x.double() for name, x in known.items() if not query or name in query}
         self.evidence = {name: x for name, x in known.items() if name not in self.truth}
@@ -72,7 +75,8 @@ class Objective(ABC):
         """The tensors of a call without potentials, and the rules ready to run, by lists where atoms are listed."""
         world, zeros = self.world, {name: torch.zeros_like(x) for name, x in self.truth.items()}
         if world.supports:
-            return read_rows(world.theory, world.sizes, world.supports, zeros, self.evidence, semantics)
+            return read_rows(world.theory, world.sizes, world.supports, zeros, self.evidence, semantics,
+                             self.grounding)
         inputs = self._without_potentials(zeros)
         return inputs, build_executor(world.theory, inputs.sizes, tuple(inputs.observed), semantics)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,6 +18,7 @@ from torch import Tensor
 from ..arguments import AtLeastOne, Count, NotNegative, Positive, checked
 from ..errors import LogicMPError, closest
 from ..execute.schedule import Schedule, make_schedule
+from ..ground.engine import Grounding, make_engine
 from ..parse.load import parse_theory
 from ..parse.theory import Theory
 from .checkpoint import TrainingState, fingerprint, load_checkpoint, save_checkpoint
@@ -33,7 +35,7 @@ def learn(theory: Theory | str, databases: Sequence[Source], method: str = "pseu
           relearn: str | Collection[int] = (), held_out: Sequence[Source] = (), patience: AtLeastOne = 5,
           max_iterations: Count = 500, tolerance: NotNegative = 1e-4, reach: Count = 0,
           schedule: str | Schedule | None = None,
-          checkpoint: str | Path | None = None,
+          checkpoint: str | Path | None = None, engine: str = "torch", shares: Any = None,
           on_iteration: Callable[[LearningProgress], None] | None = None) -> Learned:
     """Learn the missing weights of a theory from databases in which every atom without a fact is false.
 
@@ -65,6 +67,10 @@ def learn(theory: Theory | str, databases: Sequence[Source], method: str = "pseu
         schedule: for "discriminative", a schedule of the layer that finds the start of one of its two fixed points;
             default: undecided marginals.
         checkpoint: file that is written after every iteration; if it exists, the run resumes from it.
+        engine: what joins the facts of listed atoms for "pseudo-likelihood": "torch" (the built-in join), "duckdb" or
+            "spark".
+        shares: processes that have a share of the rows each, as a `ProcessShares` from `logicmp.execute.shares`, for
+            "pseudo-likelihood"; all of them call `learn` with the same arguments, and get the same weights.
         on_iteration: called with a `LearningProgress` after every iteration.
 
     Returns:
@@ -81,12 +87,19 @@ def learn(theory: Theory | str, databases: Sequence[Source], method: str = "pseu
     if reach and not chosen.takes_lists:
         raise LogicMPError(f"method {method!r} needs all atoms, so it cannot use reach",
                            'use method="pseudo-likelihood", or leave reach out')
-    options = {} if schedule is None else {"schedule": make_schedule(schedule)}
+    if (engine != "torch" or shares is not None) and not chosen.takes_lists:
+        raise LogicMPError(f"method {method!r} needs all atoms, so it has no engine, and runs in one process",
+                           'use method="pseudo-likelihood"')
+    options: dict[str, Any] = {} if schedule is None else {"schedule": make_schedule(schedule)}
+    grounding = Grounding(make_engine(engine), *([] if shares is None else [shares]))
+    if chosen.takes_lists:
+        options["grounding"] = grounding
     prior_std = chosen.prior_std if prior_std is None else prior_std
     learned = choose_rules(theory, relearn)
     shared, read = read_databases(theory, [*databases, *held_out], query, int(reach))
     parameters = Parameters(shared, learned)
     objectives = [chosen(database.world, query, semantics, **options) for database in read]
+    grounding.engine.close()
     training, testing = objectives[: len(databases)], objectives[len(databases) :]
 
     def training_loss(vector: Tensor) -> Tensor:
@@ -103,7 +116,7 @@ def learn(theory: Theory | str, databases: Sequence[Source], method: str = "pseu
         state = TrainingState(parameters.start(), parameters.start())
 
     def watch(progress: LearningProgress, state: TrainingState) -> None:
-        if path is not None:
+        if path is not None and grounding.shares.share.rank == 0:
             save_checkpoint(path, state, belongs_to)
         if on_iteration is not None:
             on_iteration(progress)

@@ -18,7 +18,9 @@ import numpy as np
 
 from ..errors import CostError, Span
 from ..facts.supports import Support
-from ..ground.patterns import Pattern, box, join_patterns, project, select
+from ..ground.engine import Grounding
+from ..ground.patterns import Pattern, box, project, select
+from ..ground.sql import selection, table_names
 from ..normalize.cubes import (
     Cube,
     Differ,
@@ -43,7 +45,8 @@ MAX_BOX = 2**22
 
 
 def build_rows(form: NormalForm, sizes: Mapping[str, int], supports: Mapping[str, Support],
-               observed: Collection[str] = (), max_rows: int = MAX_ROWS, masked: Collection[str] = ()) -> RowPlan:
+               observed: Collection[str] = (), max_rows: int = MAX_ROWS, masked: Collection[str] = (),
+               grounding: Grounding | None = None) -> RowPlan:
     """Plan the violation counts of a theory with sparse predicates.
 
     Args:
@@ -53,19 +56,23 @@ def build_rows(form: NormalForm, sizes: Mapping[str, int], supports: Mapping[str
         observed: predicates that are evidence as a whole; every row of a sparse one is true.
         max_rows: reject a rule that needs a list with more rows.
         masked: types of which some entities may be missing.
+        grounding: how rows are made, and which of them this process has; by default all, by the built-in join.
     """
-    return _Builder(form, sizes, supports, observed, max_rows, masked).plan()
+    return _Builder(form, sizes, supports, observed, max_rows, masked, grounding or Grounding()).plan()
 
 
 class _Builder:
     def __init__(self, form: NormalForm, sizes: Mapping[str, int], supports: Mapping[str, Support],
-                 observed: Collection[str], max_rows: int, masked: Collection[str]):
+                 observed: Collection[str], max_rows: int, masked: Collection[str], grounding: Grounding):
         self.form = form
         self.theory = form.theory
         self.sizes = sizes
         self.supports = supports
         self.observed = frozenset(observed)
         self.max_rows = max_rows
+        self.grounding = grounding
+        self.shares = grounding.shares
+        self._tables = table_names([p.name for p in form.theory.predicates])
         self.cases = Cases(form.theory, sizes, supports, masked, observed)
         self.present = self.cases.present
         self.values: list[Value] = []
@@ -118,11 +125,12 @@ class _Builder:
         if not coefficient:
             return 0.0
         form = self._eliminate(factors, (), windows)[0]
-        if form.n_rows == 0:
+        count = float(form.n_rows if form.factors is None or form.operands else form.factors.sum())
+        # of all processes, which must have the same roots
+        count = float(self.shares.total(np.array([count]))[0])
+        if count == 0:
             return 0.0
-        if not form.operands:
-            return coefficient * (form.n_rows if form.factors is None else float(form.factors.sum()))
-        return Root(form, coefficient, self.number)
+        return Root(form, coefficient, self.number) if form.operands else coefficient * count
 
     def _windows(self, cube: Cube) -> dict[str, tuple[int, int]]:
         return {v.name: (-v.low, self.sizes[v.type] - v.high) for v in cube.variables}
@@ -205,8 +213,9 @@ class _Builder:
         if key not in self._patterns:
             bound = [type(c)(*(replace(t, name=number[t.name]) if isinstance(t, Var) else t
                                for t in (c.left, c.right))) for c in conditions]
-            self._patterns[key] = select(self.supports[literal.predicate], args,
-                                         {number[n]: windows[n] for n in names}, bound)
+            support, own = self.supports[literal.predicate], {number[n]: windows[n] for n in names}
+            self._patterns[key] = select(support, args, own, bound)
+            self._patterns[key].source = selection(self._tables[literal.predicate], support, args, own, bound)
         return Factor(names, key, self._patterns[key].renamed(names), operand=operand)
 
     def _dense(self, terms: tuple[CubeTerm, ...], shape: tuple[int, ...], operand: Operand | None, key: Hashable,
@@ -274,13 +283,15 @@ class _Builder:
             wanted = [k for k, f in enumerate(patterns) if f.operand is not None or f.numbers is not None]
             conditions = tuple(dict.fromkeys(c for f in bucket for c in f.conditions))
             if patterns:
-                joined = join_patterns([f.pattern for f in patterns if f.pattern is not None], wanted, needed,
-                                       self._guard, conditions)
-                n, variables = joined.n, joined.columns
+                # rows without values are only counted
+                is_grouped = all(f.operand is None and f.numbers is None for f in bucket)
+                joined = self.grounding.join([f.pattern for f in patterns if f.pattern is not None], wanted, needed,
+                                             self._guard, conditions, is_grouped)
+                n, variables, factors = joined.n, joined.columns, joined.counts
                 place = {id(patterns[k]): column for k, column in joined.places.items()}
             else:
-                n, variables, place = 1, {}, {}
-            factors: np.ndarray | None = None
+                # the one row without variables is in the first share
+                n, variables, factors, place = int(self.shares.share.rank == 0), {}, None, {}
             columns: dict[int, np.ndarray] = {}
             for f in bucket:
                 if f.operand is None and f.numbers is None:
@@ -331,12 +342,13 @@ class _Builder:
         elif len(names) == 1:
             output, n_places = columns[names[0]], size[names[0]]
         else:
-            pattern, output = project([columns[n] for n in names], names, tuple(size[n] for n in names))
+            pattern, output = project([columns[n] for n in names], names, tuple(size[n] for n in names),
+                                      self.shares.union)
             n_places = pattern.n
         shape = (n_places,) * (pattern is None and bool(names))
         if not form.operands:
             # nothing but numbers: counted now
-            counted = np.bincount(output, weights=form.factors, minlength=n_places).astype(np.float64)
+            counted = self.shares.total(np.bincount(output, form.factors, n_places).astype(np.float64))
             return Factor(names, key, pattern, tuple(map(Var, names)), shape, None, counted)
         live = any(self.live[o.value] for o in form.operands)
         value = self._value(Made(form, output, n_places), key, live)
@@ -381,7 +393,7 @@ class _Builder:
         shown = tuple(sizes.get(n, 1) for n in names)
         joined = [np.concatenate([np.zeros(0, dtype=np.int32), *(columns[k] for _, columns, _ in found)])
                   for k in range(len(names))]
-        pattern, number = project(joined, names, shown)
+        pattern, number = project(joined, names, shown, self.shares.union)
         self._n_products += 1
         key: Hashable = ("product", self._n_products)
         parts_made: list[tuple[int, float]] = []

@@ -11,13 +11,18 @@ Room: ground, plan -> **show** -> cli.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from ..errors import CostError, LogicMPError
 from ..facts.world import World
+from ..ground.engine import Engine, Grounding
+from ..ground.parts import Written
+from ..ground.sql import Recorded
 from ..ground.worlds import OutsideReport, SupportReport, count_outside, describe_supports
 from ..normalize.build import normalize_theory
+from ..parse.theory import Rule
 from ..plan.eliminate import build_rows
 from ..plan.forms import RowPlan
 
@@ -79,3 +84,35 @@ def plan_rows(world: World, semantics: str = "exact") -> RowPlan:
     """The lists of rows that mean field needs for a world with sparse predicates."""
     form = normalize_theory(world.theory, semantics, world.sizes)
     return build_rows(form, world.sizes, world.supports, world.observed)
+
+
+def write_rows(world: World, semantics: str, folder: Path, n_parts: int, engine: Engine) -> list[int]:
+    """Write the rows of all joins as Parquet parts; the number of rows of each.
+
+    Args:
+        world: its sparse predicates are the tables.
+        semantics: "exact", "paper" or "alchemy".
+        folder: gets one folder for each join.
+        n_parts: how many parts each join has.
+        engine: makes the rows.
+    """
+    written = Written(engine, folder, n_parts)
+    form = normalize_theory(world.theory, semantics, world.sizes)
+    try:
+        build_rows(form, world.sizes, world.supports, world.observed, grounding=Grounding(written))
+    finally:
+        written.close()
+    return written.rows
+
+
+def sql_of_rules(world: World, semantics: str = "exact") -> list[tuple[Rule, list[str]]]:
+    """The joins of each rule over sparse predicates as SQL, without the rules that need none."""
+    form = normalize_theory(world.theory, semantics, world.sizes)
+    found = []
+    for normal in form.rules:
+        recorded = Recorded()
+        build_rows(replace(form, rules=(normal,)), world.sizes, world.supports, world.observed,
+                   grounding=Grounding(recorded))
+        if recorded.statements:
+            found.append((normal.rule, recorded.statements))
+    return found

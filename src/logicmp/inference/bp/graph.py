@@ -20,6 +20,7 @@ from itertools import combinations
 
 import numpy as np
 
+from ...ground.engine import Share
 from ...ground.features import log_weights, queried_features
 from ...ground.join import number_rows, ragged_ranges
 from ...ground.network import HARD, Network, Sets
@@ -156,6 +157,19 @@ def build_graph(network: Network, possible: np.ndarray, scopes: Scopes | None = 
     graph = Graph(network.cards, potentials, _sizes(scopes, np.arange(len(network.cards))[:, None]), network.sets,
                   products, tuple(tables))
     return graph, tuple(readings)
+
+
+def take_factors(graph: Graph, share: Share) -> Graph:
+    """The same variables with every factor of one process: those whose number modulo its size is its rank."""
+    products = graph.products
+    own = np.arange(share.rank, len(products.gain), share.size)
+    lengths = np.diff(products.begins)[own]
+    _, literal = ragged_ranges(products.begins[own], lengths)
+    part = Products(np.concatenate([[0], np.cumsum(lengths)]), products.var[literal], products.set[literal],
+                    products.gain[own], products.head_var[own], products.head_set[own], products.size[own])
+    tables = tuple(Tables(t.values, *(x[share.rank :: share.size] for x in (t.kind, t.var, t.size)))
+                   for t in graph.tables)
+    return replace(graph, products=part, tables=tables)
 
 
 def _sizes(scopes: Scopes | None, rows: np.ndarray) -> np.ndarray:

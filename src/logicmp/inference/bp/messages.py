@@ -18,6 +18,7 @@ from importlib.util import find_spec
 
 import numpy as np
 
+from ...ground.engine import Alone, Shares
 from ...ground.join import number_rows
 from .batches import largest_change, make_batch
 from .graph import IMPOSSIBLE, Graph
@@ -88,8 +89,10 @@ class Messages:
     number of equal edges of each ground variable.
     """
 
-    def __init__(self, graph: Graph):
+    def __init__(self, graph: Graph, shares: Shares | None = None):
         self.graph = graph
+        # the processes that have the other factors; all have all variables
+        self.shares = shares or Alone()
         self.starts = np.concatenate([[0], np.cumsum(graph.cards)])
         products = graph.products
         self.with_head = np.flatnonzero(products.head_var >= 0)
@@ -168,10 +171,11 @@ class Messages:
         """For each value of each variable its log-potential plus all messages."""
         n = int(self.starts[-1])
         found = self._received(n + self.n_lists)
-        belief = self.graph.potentials + found[:n] + np.bincount(self.inside, found[n:][self.inside_owner], n)
+        # without literals bincount returns integers
+        sent = (found[:n] + np.bincount(self.inside, found[n:][self.inside_owner], n)).astype(np.float64)
         for batch in self.batches:
-            batch.add_to(belief)
-        return np.asarray(belief)
+            batch.add_to(sent)
+        return np.asarray(self.graph.potentials + self.shares.total(sent))
 
     def _received(self, n: int) -> np.ndarray:
         """The sum of the messages of products at each of n places."""
@@ -209,7 +213,7 @@ class Messages:
             changes.append(largest_change(new, self.sent))
             self.sent = (1 - damping) * new + damping * self.sent
         changes += [batch.update(belief, damping) for batch in self.batches]
-        return max(changes)
+        return self.shares.largest(max(changes))
 
     def _update_products(self, belief: np.ndarray, damping: float) -> float:
         """What `_from_products` computes, by a compiled loop."""
@@ -239,7 +243,8 @@ class Messages:
     def log_partition(self) -> float:
         """The Bethe approximation of log Z, exact on trees, without the base counts of the weights."""
         belief = self.beliefs()
-        total = float((log_sums(belief, self.starts) * self.graph.size).sum()) if len(belief) else 0.0
+        own = float((log_sums(belief, self.starts) * self.graph.size).sum()) if len(belief) else 0.0
+        total = 0.0
         if len(self.sent):
             odds = self._literal_odds(belief)
             log_p, log_not = log_both(log_sums(log_cost(odds[: len(self.owner)]), self.graph.products.begins))
@@ -252,9 +257,9 @@ class Messages:
             total -= float((np.logaddexp(log_sigmoid(signed) + self.sign * self.sent, log_sigmoid(-signed))
                             * self._size()).sum())
         total += sum(batch.log_partition(belief) for batch in self.batches)
-        return total
+        return own + float(self.shares.total(np.array([total]))[0])
 
-    def table_beliefs(self, k: int, rows: np.ndarray) -> np.ndarray:
-        """The probability of each cell of some tables of batch k, [rows, cells]."""
-        joint = self.batches[k].joint(self.beliefs(), rows)
+    def table_beliefs(self, k: int, rows: np.ndarray, belief: np.ndarray) -> np.ndarray:
+        """The probability of each cell of some tables of batch k, [rows, cells], at the beliefs of all values."""
+        joint = self.batches[k].joint(belief, rows)
         return np.asarray(np.exp(joint - np.logaddexp.reduce(joint, axis=1, keepdims=True)))

@@ -16,13 +16,14 @@ from typing import ClassVar
 
 import numpy as np
 
+from ...ground.engine import Share
 from ...ground.features import expected_counts, independent_probabilities, queried_features
 from ...ground.join import ragged_ranges
 from ...ground.network import Network
 from ...ground.propagate import propagate
 from ..answers import odds_of_counts, odds_of_values
 from ..method import Method, Problem, Solution, Status
-from .graph import Graph, Reading, Scopes, build_graph
+from .graph import Graph, Reading, Scopes, build_graph, take_factors
 from .messages import Messages
 
 # messages that oscillate for this many rounds are damped more, up to a limit
@@ -42,6 +43,7 @@ class BeliefPropagation(Method):
     """
 
     name: ClassVar[str] = "bp"
+    takes_shares: ClassVar[bool] = True
     iterations: int = 1000
     damping: float = 0.3
     tolerance: float = 1e-8
@@ -64,14 +66,15 @@ class BeliefPropagation(Method):
         possible = propagate(network)
         graph, readings = build_graph(network, possible, scopes)
         graph, group, readings, notes = self._compress(graph, readings)
-        messages = Messages(graph)
+        shares = problem.grounding.shares
+        messages = Messages(graph if shares.share.size == 1 else take_factors(graph, shares.share), shares)
         status, note = self._run(messages, problem)
         p = _values_of_groups(_probabilities(messages), messages.starts, network, group)
         # zero only what hard rules and evidence exclude, not what is too improbable for a float
         p = np.where(possible, p.clip(np.finfo(np.float64).tiny, None), 0.0)
         bethe = messages.log_partition() + float(network.weights @ network.base)
         formulas = odds_of_counts(network, expected_counts(
-            network, _probabilities_of_queried(network, messages, readings, p)))
+            network, _probabilities_of_queried(network, messages, _own(readings, shares.share), p)))
         return Solution(odds_of_values(network, p), status, formulas,
                         notes=[*notes, note, f"Bethe log Z = {bethe:.6g}"])
 
@@ -86,7 +89,7 @@ class BeliefPropagation(Method):
         done, change, seconds = 0, np.inf, 0.0
         calm = Calm(self.damping)
         while done < self.iterations and change > self.tolerance:
-            if limits.is_over(seconds):
+            if limits.seconds is not None and messages.shares.agree(limits.is_over(seconds)):
                 return Status.TIME if done else Status.NONE, (
                     f"{self.name} was stopped after {limits.seconds} s and {done} rounds of messages, the last change "
                     f"was {change:.2g}")
@@ -158,7 +161,19 @@ def _probabilities_of_queried(network: Network, messages: Messages, readings: tu
     """By feature, the probability that it is true; 0 for those of the theory's own rules."""
     features, holds = queried_features(network), np.zeros(network.n_features)
     holds[features] = independent_probabilities(network, p, features)
+    # what each process can read from its own tables
+    read, is_read, belief = np.zeros(network.n_features), np.zeros(network.n_features), messages.beliefs()
     for k, reading in enumerate(readings):
         if len(reading.feature):
-            holds[reading.feature] = (messages.table_beliefs(k, reading.row) * reading.holds).sum(1)
-    return holds
+            read[reading.feature] = (messages.table_beliefs(k, reading.row, belief) * reading.holds).sum(1)
+            is_read[reading.feature] = 1
+    return np.where(messages.shares.total(is_read) > 0, messages.shares.total(read), holds)
+
+
+def _own(readings: tuple[Reading, ...], share: Share) -> tuple[Reading, ...]:
+    """The readings from the tables of one process, by their numbers there."""
+    found = []
+    for reading in readings:
+        own = reading.row % share.size == share.rank
+        found.append(Reading(reading.feature[own], reading.row[own] // share.size, reading.holds[own]))
+    return tuple(found)

@@ -1,0 +1,246 @@
+"""Load, join, iteration and communication apart, from 10^5 to 10^7 people, and what more rows would take."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import resource
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+RULES = {
+    "people": "Friends(person, person)\nSmokes(person)\nCancer(person)\n1.5 Smokes(x) => Cancer(x)\n"
+              "0.5 Friends(x,y) => (Smokes(x) <=> Smokes(y))\n",
+    "triples": "Same(item, item)\n0.1 Same(a,b) ^ Same(b,c) => Same(a,c)\n",
+}
+FRIENDS = 3
+# items of a block: all pairs inside are candidates, so that there are 38 triples for each pair
+BLOCK = 40
+# rows of all rules on which the prediction is made, machines, and bytes per second between them
+ROWS, MACHINES, ETHERNET = (1e9, 1e10), (8, 64), 1.25e9
+
+
+def main(arguments: list[str]) -> int:
+    """Run every size in processes of its own, print the stages, and write the numbers as JSON."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks scale", description=__doc__)
+    parser.add_argument("--people", type=int, nargs="*", default=[100_000, 1_000_000, 10_000_000], metavar="N",
+                        help="numbers of people, each with three friends (default: 10^5, 10^6, 10^7)")
+    parser.add_argument("--triples", type=int, nargs="*", default=[10_000_000], metavar="N",
+                        help="rows of a transitivity rule over blocks of candidates (default: 10^7)")
+    parser.add_argument("--ranks", type=int, nargs="*", default=[1, 2], metavar="W",
+                        help="numbers of processes (default: 1 and 2)")
+    parser.add_argument("--engine", default="torch", help="torch or duckdb (default: torch)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results to FILE")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the stages of one process")
+    parser.add_argument("--child", nargs=2, metavar=("CASE", "FOLDER"), help=argparse.SUPPRESS)
+    chosen = parser.parse_args(arguments)
+    if chosen.child:
+        print(json.dumps(measure(chosen.child[0], Path(chosen.child[1]), chosen.engine)))
+        return 0
+    results = []
+    for case, sizes in (("people", chosen.people), ("triples", chosen.triples)):
+        for n in sizes:
+            with tempfile.TemporaryDirectory() as folder:
+                write(case, n, Path(folder))
+                for ranks in chosen.ranks:
+                    print(f"{case} {n:,}, {ranks} process{'es' * (ranks > 1)}", file=sys.stderr)
+                    results.append({"case": case, "n": n, "ranks": ranks,
+                                    **merged(run(case, Path(folder), ranks, chosen.engine))})
+    show(results)
+    if chosen.plot is not None:
+        draw(results, chosen.plot)
+    if chosen.json is not None:
+        chosen.json.write_text(json.dumps({"engine": chosen.engine, "results": results}, indent=2))
+    return 0
+
+
+def write(case: str, n: int, folder: Path) -> None:
+    """The facts as Parquet parts, and the rules."""
+    from logicmp.facts.stores import write_parts
+
+    (folder / "rules.mln").write_text(RULES[case])
+    rng = np.random.default_rng(0)
+    if case == "people":
+        keys = np.unique(np.repeat(np.arange(n), FRIENDS) * n + rng.integers(0, n, FRIENDS * n))
+        one, two = np.divmod(keys, n)
+        known = rng.permutation(n)[: n // 10]
+        write_parts(folder / "Smokes", [{"a": known, "value": rng.integers(0, 2, len(known))}])
+        write_parts(folder / "Friends", [{"a": a, "b": b} for a, b in zip(np.array_split(one, 4),
+                                                                         np.array_split(two, 4), strict=True)])
+        return
+    blocks = max(1, round(n / (BLOCK * (BLOCK - 1) * (BLOCK - 2))))
+    a, b = (x.reshape(-1) for x in np.meshgrid(np.arange(BLOCK), np.arange(BLOCK), indexing="ij"))
+    a, b = a[a != b], b[a != b]
+    one, two = ((np.arange(blocks)[:, None] * BLOCK + x).reshape(-1) for x in (a, b))
+    write_parts(folder / "Same", [{"a": one, "b": two, "value": 0.3 + 0.4 * rng.random(len(one))}])
+
+
+def run(case: str, folder: Path, ranks: int, engine: str) -> list[dict[str, float]]:
+    """Run the child in several processes, with one thread each."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "benchmarks", "scale", "--child", case, str(folder), "--engine", engine]
+    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={
+        **os.environ, "RANK": str(rank), "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}) for rank in range(ranks)]
+    found = [process.communicate()[0] for process in processes]
+    for process in processes:
+        if process.returncode:
+            raise RuntimeError(f"{' '.join(command)}: exit code {process.returncode}")
+    return [json.loads(text) for text in found]
+
+
+def merged(found: list[dict[str, float]]) -> dict[str, float]:
+    """Of all ranks: rows together, of all else the largest."""
+    return {name: sum(x[name] for x in found) if name == "rows" else max(x[name] for x in found) for name in found[0]}
+
+
+def measure(case: str, folder: Path, engine: str) -> dict[str, float]:
+    """The stages of one process."""
+    import torch
+
+    from logicmp import infer, load_facts, load_theory
+    from logicmp.execute.inputs import world_tensors
+    from logicmp.execute.mean_field import initial_weights
+    from logicmp.execute.processes import joined_processes
+    from logicmp.execute.schedule import Schedule
+    from logicmp.facts.supports import DENSE_ATOMS
+    from logicmp.facts.world import build_world
+    from logicmp.ground.engine import Alone, Grounding, make_engine
+    from logicmp.inference.mean_field import make_run
+
+    torch.set_num_threads(1)
+    # import and compile everything before memory is measured
+    infer(RULES["triples"], "Same(A,B)\n0.5 Same(B,C)", "Same", "mean-field", candidates="Same(A,C)")
+    idle = _memory()
+    several = int(os.environ.get("WORLD_SIZE", "1")) > 1
+    context: Any = joined_processes() if several else nullcontext(Alone())
+    with context as shares, torch.no_grad():
+        clock = _Clock()
+        theory = load_theory(folder / "rules.mln")
+        tables = sorted(path.name for path in folder.iterdir() if path.is_dir())
+        evidence = load_facts([f"{name}={folder}/{name}/" for name in tables], theory)
+        found = {"facts": float(len(evidence)), "load, s": clock.lap()}
+        if case == "people":
+            world = build_world(evidence, ["Smokes", "Cancer"], dense_atoms=DENSE_ATOMS)
+        else:
+            world = build_world(evidence, ["Same"], candidates=evidence)
+        del evidence
+        unary, known = world_tensors(world)
+        found["world, s"] = clock.lap()
+        weights = initial_weights(world.theory, world.sizes, 10.0, torch.float64)
+        run = make_run(world, world.theory, unary, known, "exact", weights,
+                       Grounding(make_engine(engine), shares))
+        found["join, s"] = clock.lap()
+        # the compiled loops are compiled, or read from their cache
+        run.iterate(Schedule(1, 0.5))
+        shares.agree(False)
+        clock.lap()
+        before = getattr(shares, "seconds", 0.0)
+        run.iterate(Schedule(4, 0.5))
+        found["iteration, s"] = clock.lap() / 4
+        found["of it exchange and waiting, s"] = (getattr(shares, "seconds", 0.0) - before) / 4
+        values = np.zeros(sum(x.numel() for x in run.base.values()))
+        shares.total(values)
+        clock.lap()
+        for _ in range(3):
+            shares.total(values)
+        found["exchange alone, s"] = clock.lap() / 3 if several else 0.0
+        found["values"] = float(len(values))
+        found["rows"] = float(run.executor.rows.n_rows)  # type: ignore[attr-defined]
+        found["memory, GB"] = _memory()
+        found["memory of the run, GB"] = found["memory, GB"] - idle
+    return found
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self.last = time.perf_counter()
+
+    def lap(self) -> float:
+        now = time.perf_counter()
+        self.last, passed = now, now - self.last
+        return passed
+
+
+def _memory() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
+
+
+def show(results: list[dict[str, Any]]) -> None:
+    """The stages, their growth, and what more rows would take on more machines."""
+    console = Console(width=140)
+    names = ["rows", "load, s", "world, s", "join, s", "iteration, s", "exchange alone, s", "memory, GB",
+             "memory of the run, GB"]
+    table = Table("case", "n", "processes", *names)
+    for x in results:
+        table.add_row(x["case"], f"{x['n']:,}", str(x["ranks"]), f"{x['rows']:,.0f}",
+                      *(f"{x[name]:.3g}" for name in names[1:]))
+    console.print(table)
+    for line in growth(results) + predictions(results):
+        print(line)
+
+
+def draw(results: list[dict[str, Any]], path: Path) -> None:
+    """The seconds of each stage by the number of rows, in one process, on logarithmic axes."""
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(6, 4), layout="constrained")
+    chosen = sorted((x for x in results if x["case"] == "people" and x["ranks"] == 1), key=lambda x: x["rows"])
+    for name in ("load, s", "world, s", "join, s", "iteration, s"):
+        axes.loglog([x["rows"] for x in chosen], [x[name] for x in chosen], marker="o", label=name[:-3])
+    axes.set(xlabel="rows", ylabel="seconds", title="people with three friends, one process, one thread")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    figure.savefig(path)
+    pyplot.close(figure)
+
+
+def growth(results: list[dict[str, Any]]) -> list[str]:
+    """The exponent of each stage by the number of rows, over the sizes of one process."""
+    chosen = sorted((x for x in results if x["case"] == "people" and x["ranks"] == 1), key=lambda x: x["rows"])
+    if len(chosen) < 2:
+        return []
+    rows = np.log([x["rows"] for x in chosen])
+    return [f"{name[:-3]} grows as rows^{np.polyfit(rows, np.log([max(x[name], 1e-9) for x in chosen]), 1)[0]:.2f}"
+            for name in ("load, s", "world, s", "join, s", "iteration, s")]
+
+
+def predictions(results: list[dict[str, Any]]) -> list[str]:
+    """An iteration of more rows on more machines: rows shared, values exchanged by all."""
+    alone = [x for x in results if x["ranks"] == 1]
+    together = [x for x in results if x["ranks"] > 1 and x["exchange alone, s"] > 0]
+    if not alone or not together:
+        return []
+    lines = []
+    for case in dict.fromkeys(x["case"] for x in alone):
+        x = max((x for x in alone if x["case"] == case), key=lambda x: x["rows"])
+        y = max((x for x in together if x["case"] == case), key=lambda x: x["rows"], default=None)
+        if y is None:
+            continue
+        each, per_row = x["iteration, s"] / x["rows"], x["values"] / x["rows"]
+        # an exchange sends 2 (W - 1) / W times the values
+        local = 8 * y["values"] * 2 * (y["ranks"] - 1) / y["ranks"] / y["exchange alone, s"]
+        lines.append(f"{case}: {each * 1e9:.2f} ns per row and process, {per_row:.3g} values per row, "
+                     f"{local / 1e9:.2f} GB/s between the processes of this machine")
+        for rows in ROWS:
+            for machines in MACHINES:
+                compute = each * rows / machines
+                exchange = 8 * per_row * rows * 2 * (machines - 1) / machines / ETHERNET
+                lines.append(f"  10^{math.log10(rows):.0f} rows on {machines} machines: {compute:.3g} s of computing "
+                             f"and {exchange:.3g} s of exchange at 1.25 GB/s per iteration, "
+                             f"{rows * x['memory of the run, GB'] / x['rows'] / 1000:.3g} TB of memory in one process")
+    return lines

@@ -1,0 +1,35 @@
+"""The benchmark of many rows runs in one and in two processes, and predicts from what it has measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.scale import main, merged, predictions
+
+
+def test_one_and_two_processes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--people", "1500", "--triples", "60000", "--json", str(tmp_path / "out.json")]) == 0
+    found = json.loads((tmp_path / "out.json").read_text())["results"]
+    assert [(x["case"], x["ranks"]) for x in found] == [("people", 1), ("people", 2), ("triples", 1), ("triples", 2)]
+    # shares add up
+    assert found[0]["rows"] == found[1]["rows"] > 4000
+    assert found[2]["rows"] == found[3]["rows"] > 59_280
+    assert found[1]["exchange alone, s"] > 0
+    assert "10^10 rows on 64 machines" in capsys.readouterr().out
+
+
+def test_rows_are_added_up_and_times_are_the_largest() -> None:
+    assert merged([{"rows": 3, "join, s": 1.0}, {"rows": 4, "join, s": 2.0}]) == {"rows": 7, "join, s": 2.0}
+
+
+def test_a_prediction_is_arithmetic() -> None:
+    one = {"case": "people", "ranks": 1, "rows": 1e6, "iteration, s": 0.01, "values": 1e6, "exchange alone, s": 0.0,
+           "memory of the run, GB": 0.1}
+    two = {**one, "ranks": 2, "exchange alone, s": 0.008}
+    told = predictions([one, two])
+    assert "10.00 ns per row" in told[0] and "1.00 GB/s" in told[0]
+    # 10^9 rows * 10 ns / 8; 8 bytes * 10^9 * 14 / 8 / 1.25 GB/s
+    assert "1.25 s of computing and 11.2 s of exchange" in told[1]
