@@ -34,7 +34,8 @@ from .serve import serve
 
 # packages to name in a bug report; optional ones may be missing
 PACKAGES = ("torch", "numpy", "opt_einsum", "safetensors", "typer", "numba", "python-sat", "scipy", "PySDD",
-            "matplotlib", "pandas", "polars", "pyarrow", "scikit-learn", "fastapi", "uvicorn")
+            "matplotlib", "pandas", "polars", "pyarrow", "scikit-learn", "fastapi", "uvicorn",
+            "duckdb", "adbc-driver-postgresql", "pyspark")
 
 
 class Commands(TyperGroup):
