@@ -10,6 +10,7 @@ import pytest
 from benchmarks.scale import main, merged, predictions
 
 
+@pytest.mark.slow
 def test_one_and_two_processes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--people", "1500", "--triples", "60000", "--json", str(tmp_path / "out.json")]) == 0
     found = json.loads((tmp_path / "out.json").read_text())["results"]
