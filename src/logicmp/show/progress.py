@@ -20,9 +20,18 @@ def shown_progress(quiet: bool = False) -> Iterator[Callable[[str, int, int], No
         yield lambda what, done, total: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TaskID,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     with Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+                  TimeRemainingColumn(), TextColumn("left"),
                   console=Console(stderr=True), transient=True) as bars:
         tasks: dict[str, TaskID] = {}
 
