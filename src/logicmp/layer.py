@@ -34,7 +34,7 @@ from .execute.networks import Networks
 from .execute.plans import Plans
 from .execute.report import Report, Trace, Warnings, build_exact_report, build_report, build_trace
 from .execute.schedule import SCHEDULES, Schedule, make_schedule
-from .execute.state import MESH, is_tracing
+from .execute.state import is_sharded, is_tracing
 from .ground.engine import Grounding
 from .normalize.build import SEMANTICS
 from .parse.load import parse_theory
@@ -162,7 +162,7 @@ class LogicMP(nn.Module):
         """The weight of each rule, as it acts; a tensor for a rule with one weight per constant."""
         found = [nn.functional.softplus(raw) if self.options.positive_weights and not rule.is_hard else raw
                  for raw, rule in zip(self.raw_weights, self.theory.rules, strict=True)]
-        if torch.compiler.is_compiling() or MESH.get() is None:
+        if not is_sharded():
             return found
         from .execute.sharded import replicate
 
@@ -274,7 +274,7 @@ class LogicMP(nn.Module):
             A tensor for a tensor, a dict for a dict, of the shapes that came in; and the logits of all networks.
         """
         unary = self._logits(unary, evidence)
-        if not torch.compiler.is_compiling() and MESH.get() is None:
+        if not torch.compiler.is_compiling() and not is_sharded():
             given = [x for x in (unary, evidence) if isinstance(x, Mapping)]
             tensors = [unary, *(x for group in given for x in group.values())]
             mesh = next((x.device_mesh for x in tensors if hasattr(x, "device_mesh")), None)

@@ -25,12 +25,12 @@ def join(engine: object, patterns: list[Pattern]) -> object:
 
 
 def test_a_join_beyond_the_memory_limit_is_written_to_disk(tmp_path: Path) -> None:
-    patterns = large(700_000)
-    engine = DuckDB(16_000_000, tmp_path)
+    patterns = large(1_500_000)
+    engine = DuckDB(40_000_000, tmp_path)
     got, want = join(engine, patterns), join(BuiltIn(), patterns)
-    assert got.n == want.n > 600_000
+    assert got.n == want.n > 1_400_000
     # the same pairs of rows, in any order
-    keys = [found.places[0].astype(np.int64) * 1_000_000 + found.places[1] for found in (got, want)]
+    keys = [found.places[0].astype(np.int64) * 10_000_000 + found.places[1] for found in (got, want)]
     assert [int(k.sum()) for k in keys[:1]] == [int(k.sum()) for k in keys[1:]]
     assert int((keys[0] ** 2 % 1_000_003).sum()) == int((keys[1] ** 2 % 1_000_003).sum())
     assert engine.spilled > 1_000_000

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ..parse.theory import Predicate
 from .inputs import Inputs, value_dims
-from .state import MESH, is_tracing
+from .state import is_sharded, is_tracing
 
 # the log-odds of an observed atom: certain in every precision, and finite, so that no loss becomes NaN
 CERTAIN = 50.0
@@ -150,7 +150,7 @@ def n_values(predicate: Predicate, like: Tensor) -> int:
 
 def per_item(tensor: Tensor) -> Tensor:
     """The sum over each item, [batch]."""
-    if MESH.get() is not None and tensor.dim() > 1:
+    if tensor.dim() > 1 and is_sharded():
         # uneven shards cannot be flattened
         return tensor.sum(tuple(range(1, tensor.dim())))
     return tensor.unsqueeze(-1).flatten(1).sum(1)

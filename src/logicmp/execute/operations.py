@@ -20,7 +20,7 @@ from torch import Tensor
 
 from ..parse.theory import Theory
 from ..plan.steps import At, Axis, Contract, Read, Scaled
-from .state import MESH, Call, Kept, Values, is_tracing
+from .state import Call, Kept, Values, is_sharded, is_tracing
 
 
 def spread(x: Tensor, axes: tuple[int, ...], ndim: int) -> Tensor:
@@ -238,7 +238,7 @@ class Apart:
 
     def _off_diagonal(self, call: Call) -> Tensor:
         """One where the indices that the read keeps apart differ."""
-        if MESH.get() is not None:
+        if is_sharded():
             from .sharded import replicate
 
             # every rank has all of it, so it is made of bytes

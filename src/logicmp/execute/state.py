@@ -67,10 +67,15 @@ class Executor(Protocol):
 MESH: ContextVar[Any] = ContextVar("mesh", default=None)
 
 
+def is_sharded() -> bool:
+    """Whether the call has DTensors; such a call is not compiled."""
+    return not torch.compiler.is_compiling() and MESH.get() is not None
+
+
 def is_tracing() -> bool:
     """Whether nothing may depend on values: the call is compiled, exported, transformed (`torch.func`) or sharded."""
     return (torch.compiler.is_compiling() or torch.compiler.is_exporting()
-            or torch._C._are_functorch_transforms_active() or MESH.get() is not None)
+            or torch._C._are_functorch_transforms_active() or is_sharded())
 
 
 class Kept:

@@ -24,7 +24,7 @@ from ..facts.db import load_facts, parse_facts
 from ..facts.roles import premises_from_facts, skip_outside
 from ..facts.supports import DENSE_ATOMS
 from ..facts.world import World, build_world, closed_predicates
-from ..ground.engine import Grounding, Shares, make_engine
+from ..ground.engine import Grounding, Share, Shares, make_engine
 from ..ground.exclusive import merge_exclusive
 from ..ground.reach import reach as find_candidates
 from ..limits import MAX_GROUNDINGS, Limits, Progress, silent
@@ -121,6 +121,9 @@ def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | N
     if engine != "torch" and not solver.takes_lists:
         raise LogicMPError(f"method {solver.name!r} makes a ground network, so it has no engine {engine!r}",
                            "use -m mean-field, or --engine torch")
+    if shares is not None and not isinstance(getattr(shares, "share", None), Share):
+        raise LogicMPError(f"shares must be a ProcessShares, got {type(shares).__name__}",
+                           "from logicmp.execute.processes import joined_processes")
     if shares is not None and not solver.takes_shares:
         raise LogicMPError(f"method {solver.name!r} runs in one process", "use -m mean-field or -m bp")
     if semantics not in SEMANTICS:
