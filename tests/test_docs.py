@@ -190,8 +190,8 @@ def test_the_page_of_the_command_line_is_current() -> None:
 def test_the_pictures_are_what_the_demo_draws(tmp_path: Path) -> None:
     assert doctest.testmod(make_picture).failed == 0
     make_picture.draw(tmp_path)
-    # the other one is drawn from results: python -m experiments.hierarchies figure
-    stored_names = {path.name for path in make_picture.IMAGES.iterdir()} - {"hierarchies.png"}
+    # the others: python -m experiments.hierarchies figure, and a picture of the browser
+    stored_names = {path.name for path in make_picture.IMAGES.iterdir()} - {"hierarchies.png", "playground.png"}
     assert {path.name for path in tmp_path.iterdir()} == stored_names
     for path in tmp_path.iterdir():
         now, stored = (make_picture.imread(folder / path.name) for folder in (tmp_path, make_picture.IMAGES))
