@@ -18,6 +18,7 @@ from ..parse.syntax import Atom, Formula, free_variables, put_constants
 from ..parse.theory import Rule, Theory
 
 if TYPE_CHECKING:
+    from ..execute.report import Trace
     from ..execute.schedule import Schedule
     from ..facts.world import World
     from .answers import Marginals
@@ -120,7 +121,7 @@ def build_report(found: Marginals, seconds: float | None = None, difference: Map
         try:
             explain = Explainer(found.world, Schedule(20, 0.5), found.semantics)
             if course is None:
-                trace = explain.layer.trace(explain.unary, explain.evidence)
+                trace = explain.trace()
                 course = trace.elbo.tolist(), trace.violations.tolist()
             explained = [(atom, explain(atom)) for atom in most_certain(found)]
         except LogicMPError as error:
@@ -137,21 +138,32 @@ def most_certain(found: Marginals, count: int = EXPLAINED) -> list[str]:
 
 
 class Explainer:
-    """A layer of the rules of a world and its input: which rules push an atom, and through which groundings."""
+    """Mean field on the rules and the tensors of a world: which rules push an atom, and through which groundings."""
 
     def __init__(self, world: World, schedule: Schedule, semantics: str):
         from ..execute.inputs import world_tensors
-        from ..layer import LogicMP
+        from ..execute.mean_field import initial_weights
+        from ..execute.solve import Options, Solver
 
-        self.world = world
-        self.unary, self.evidence = world_tensors(world)
-        dtype = next(iter(self.unary.values())).dtype if self.unary else None
-        self.layer = LogicMP(world.theory, schedule=schedule, semantics=semantics, learn_weights=False, dtype=dtype)
+        self.world, self.schedule, self.semantics = world, schedule, semantics
+        unary, evidence = world_tensors(world)
+        dtype = next(iter(unary.values())).dtype if unary else None
+        theory, options = world.theory.split_facts()[0], Options(schedule, semantics=semantics)
+        weights = initial_weights(theory, theory.sizes, options.hard_weight, dtype)
+        self.run = Solver(theory, options).run(unary, evidence, None, weights, may_list=False)
         self._rules = {str(rule): rule for rule in reversed(world.theory.rules)}
 
+    def trace(self) -> Trace:
+        """Marginals, bound and violations of every iteration."""
+        from ..execute.report import build_trace
+
+        return build_trace(self.run, self.schedule)
+
     def __call__(self, atom: str) -> Pushes:
+        from ..execute.explain import explain_atom
+
         found = []
-        for push in self.layer.explain(atom, self.unary, self.evidence):
+        for push in explain_atom(self.run, self.schedule, atom, 0, self.semantics):
             rule = self._rules[push.rule]
             # a grounding can have several products, each with an amount of its own
             amounts: dict[str, float] = {}

@@ -177,7 +177,7 @@ def _trace(world: World, ask: Ask, limits: Limits) -> tuple[Trace | None, list[s
     try:
         limits.check("answering")
         run = _explainer(world, ask)
-        return run.layer.trace(run.unary, run.evidence), []
+        return run.trace(), []
     except LogicMPError as error:
         return None, [f"no trace of mean field: {error.message}"]
 
