@@ -27,8 +27,8 @@ def test_after_any_moves_the_counts_are_those_of_a_fresh_count(seed: int) -> Non
         v = int(rng.integers(network.n_own))
         new = int(rng.integers(network.cards[v]))
         before = state.score[0]
-        expected = loops.change(arrays.ground, state, v, new)
-        loops.move(arrays.ground, state, v, new)
+        expected = loops.change(arrays.ground, state, None, v, new)
+        loops.move(arrays.ground, state, None, v, new)
         assert state.score[0] - before == pytest.approx(expected, abs=1e-9)
     holds = true_features(network, state.values)
     assert (state.n_false == 0).tolist() == holds.tolist()
