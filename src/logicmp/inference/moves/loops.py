@@ -6,7 +6,7 @@ Room: inference/moves.  Needs numba, so methods import this file only when they 
     move(S(A), 0)                   n_false becomes 1; the score and the list of violated features follow
     with gains                      the change of the score is the difference of two gains: no feature is read
 
-The time of a move is proportional to the occurrences of its variable; with gains it also reads the features that have at
+The time of a move is proportional to the occurrences of its variable; with gains it also reads the features with at
 most one other false literal. Methods never move the variables of quantified parts: these follow their atoms.
 """
 

@@ -125,8 +125,8 @@ class Prepared:
         """A world of zeros; call `field_loops.refresh` after filling it."""
         g = self.fields
         longest, most = (int(np.diff(x).max(initial=0)) for x in (g.begins, g.first))
-        bits = np.uint8 if longest < 2**4 else np.uint16 if longest < 2**8 else np.uint32 if longest < 2**16 else np.uint64
-        return World(np.zeros(len(self.network.cards), dtype=np.int32), np.zeros(self.n_features, dtype=bits),
+        bits = next(n for n in (8, 16, 32, 64) if longest < 2 ** (n // 2))
+        return World(np.zeros(len(self.network.cards), dtype=np.int32), np.zeros(self.n_features, dtype=f"uint{bits}"),
                      np.zeros(len(g.base)), np.zeros(most, dtype=np.int64))
 
     def start(self, rngs: list[np.random.Generator], max_flips: int, limits: Limits) -> list[World]:
