@@ -67,7 +67,7 @@ def refresh(g: Ground, s: State) -> None:
             list_feature(s, f)
 
 
-@compiled
+@inlined
 def list_feature(s: State, f: int) -> None:
     """Add a feature to the list of violated ones."""
     s.place[f] = s.n_violated[0]
@@ -75,7 +75,7 @@ def list_feature(s: State, f: int) -> None:
     s.n_violated[0] += 1
 
 
-@compiled
+@inlined
 def unlist_feature(s: State, f: int) -> None:
     """Remove a feature from the list of violated ones."""
     s.n_violated[0] -= 1
@@ -93,7 +93,7 @@ def add(g: Ground, h: Gains, v: int, chosen: int, weight: float) -> None:
         h.value[start + h.members[k]] += h.sign[chosen] * weight
 
 
-@compiled
+@inlined
 def _move_one(g: Ground, s: State, h: Gains | None, v: int, new: int) -> None:
     old = s.values[v]
     s.values[v] = new
@@ -151,7 +151,7 @@ def move(g: Ground, s: State, h: Gains | None, v: int, new: int) -> None:
             _move_one(g, s, h, a, value)
 
 
-@compiled
+@inlined
 def change(g: Ground, s: State, h: Gains | None, v: int, new: int) -> float:
     """What a move would add to the score."""
     old = s.values[v]
@@ -207,7 +207,7 @@ def step_toward(g: Ground, s: State, domain: np.ndarray, a: int, rng: np.random.
     return (a, new) if new >= 0 else (-1, 0)
 
 
-@compiled
+@inlined
 def repair(g: Ground, s: State, h: Gains | None, domain: np.ndarray, f: int, noise: float,
            rng: np.random.Generator) -> tuple[int, int]:
     """The best move that repairs a violated feature, or with probability `noise` a random one; -1 if there is none."""
