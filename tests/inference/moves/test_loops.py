@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 from networks import network_of, random_network
@@ -64,3 +68,20 @@ def test_a_literal_is_certain_open_or_impossible_in_a_domain() -> None:
         inside, outside = mask[members].any(), np.delete(mask, members).any()
         want = 0 if inside and outside else 1 if inside else -1
         assert loops.literal_truth(g, mask, 0, chosen) == want
+
+
+def test_compiled_code_is_read_from_disk_until_a_source_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+                                                                ) -> None:
+    (tmp_path / "made_loop.py").write_text("def add_one(x):\n    return x + 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("made_loop")
+
+    def is_read() -> bool:
+        made: Any = loops.compiled(module.add_one)
+        assert made(1) == 2
+        return bool(made.stats.cache_hits)
+
+    assert [is_read(), is_read()] == [False, True]
+    # another file, such as the one of the arrays
+    monkeypatch.setattr(loops, "SOURCES", loops.SOURCES + b"# changed")
+    assert [is_read(), is_read()] == [False, True]
