@@ -153,13 +153,8 @@ class Explainer:
         found = []
         for push in self.layer.explain(atom, self.unary, self.evidence):
             rule = self._rules[push.rule]
-            # a grounding can have several products, each with an amount of its own
-            amounts: dict[str, float] = {}
-            for amount, names in push.groundings(4 * TOP_GROUNDINGS):
-                text = _grounded(rule.formula, names, self.world.theory)
-                amounts[text] = amounts.get(text, 0.0) + amount
-            most = sorted(amounts.items(), key=lambda pair: -abs(pair[1]))[:TOP_GROUNDINGS]
-            found.append((push.amount, rule, [(amount, text) for text, amount in most]))
+            found.append((push.amount, rule, [(amount, _grounded(rule.formula, names, self.world.theory))
+                                              for amount, names in push.groundings(TOP_GROUNDINGS)]))
         return found
 
 
