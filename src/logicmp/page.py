@@ -32,7 +32,7 @@ svg text { fill: var(--soft); font-size: 11px; } .mark { fill: var(--mark); } .f
 .curve { fill: none; stroke: var(--mark); stroke-width: 2; } .axis { stroke: var(--line); }
 .frame { fill: none; stroke: var(--line); } .arrow { fill: none; stroke: var(--faint); stroke-width: 1.5; }
 .box { fill: var(--fill); stroke: var(--line); } svg text.code { font: 12px monospace; fill: var(--ink); }
-.row { display: flex; flex-wrap: wrap; gap: 1rem; } figure { margin: 0; } .scroll { overflow-x: auto; }
+.part { padding-left: 1.5rem; color: var(--soft); } .row { display: flex; flex-wrap: wrap; gap: 1rem; } figure { margin: 0; } .scroll { overflow-x: auto; }
 """
 # inside a notebook: its own colours, apart from the marks of plots
 NOTEBOOK_STYLE = """
@@ -107,6 +107,11 @@ def heading(text: str) -> Html:
 def code(text: str) -> Html:
     """Text as it was written."""
     return Html(f'<pre tabindex="0">{escape(text)}</pre>\n')
+
+
+def indented(text: str) -> Html:
+    """A text that belongs to the one above it, for a cell of a table."""
+    return Html(f'<span class="part">{escape(text)}</span>')
 
 
 def listed(texts: Sequence[str]) -> Html:

@@ -12,7 +12,21 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import LogicMPError
-from ..page import Html, Page, bar, code, curves, fragment, heading, histogram, listed, paragraph, plural, table
+from ..page import (
+    Html,
+    Page,
+    bar,
+    code,
+    curves,
+    fragment,
+    heading,
+    histogram,
+    indented,
+    listed,
+    paragraph,
+    plural,
+    table,
+)
 from ..page import probability as shown
 from ..parse.syntax import Atom, Formula, free_variables, put_constants
 from ..parse.theory import Rule, Theory
@@ -28,6 +42,10 @@ MAX_ROWS, NOTEBOOK_ROWS = 500, 20
 TOP_GROUNDINGS = 4
 # a report explains this many atoms, if the tensors of the world have no more atoms than this
 EXPLAINED, MAX_EXPLAINED_ATOMS = 5, 2**20
+# how a run ended
+STATUS = {"exact": "exact inference", "optimal": "the most probable world, proven", "converged": "converged",
+          "iterations": "all iterations were used before the answers converged", "time": "the time limit was reached",
+          "none": "no answers"}
 # what pushed an atom: amount and rule, with the amount and text of its strongest groundings
 Pushes = Sequence[tuple[float, Rule, Sequence[tuple[float, str]]]]
 # of mean field: the bound after each iteration, and the expected violations of each rule
@@ -48,7 +66,7 @@ def report_answers(found: Marginals, seconds: float | None = None, difference: M
         sources: texts of the model by name.
     """
     page = Page("LogicMP report")
-    lines = [*found.describe(), f"status: {found.status}"]
+    lines = [*found.describe(), f"status: {STATUS[found.status]}"]
     if seconds is not None:
         lines.append(f"time: {seconds:.3g} s")
     if difference is not None:
@@ -96,7 +114,7 @@ def _explained(atom: str, pushes: Pushes) -> list[Html]:
     for amount, rule, groundings in pushes:
         if amount:
             rows.append([f"{amount:+.3f}", str(rule)])
-            rows += [[f"{part:+.3f}", f"    of it through {text}"] for part, text in groundings]
+            rows += [[f"{part:+.3f}", indented(f"of it through {text}")] for part, text in groundings]
     return [heading(atom), table(["log-odds", "rule"], rows) if rows else paragraph("no rule pushed it", True)]
 
 
