@@ -32,7 +32,8 @@ svg text { fill: var(--soft); font-size: 11px; } .mark { fill: var(--mark); } .f
 .curve { fill: none; stroke: var(--mark); stroke-width: 2; } .axis { stroke: var(--line); }
 .frame { fill: none; stroke: var(--line); } .arrow { fill: none; stroke: var(--faint); stroke-width: 1.5; }
 .box { fill: var(--fill); stroke: var(--line); } svg text.code { font: 12px monospace; fill: var(--ink); }
-.part { padding-left: 1.5rem; color: var(--soft); } .row { display: flex; flex-wrap: wrap; gap: 1rem; } figure { margin: 0; } .scroll { overflow-x: auto; }
+.part { padding-left: 1.5rem; color: var(--soft); }
+.row { display: flex; flex-wrap: wrap; gap: 1rem; } figure { margin: 0; } .scroll { overflow-x: auto; }
 """
 # inside a notebook: its own colours, apart from the marks of plots
 NOTEBOOK_STYLE = """

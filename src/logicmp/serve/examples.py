@@ -177,7 +177,8 @@ Box(4, 4, D)
 HIERARCHY = Example(
     "hierarchy", "Hierarchy of labels",
     "A classifier is certain of Poodle and doubts Dog. A label implies its parent: the rule is hard, so the "
-    "probability of a parent is never below that of its child. Replace the full stop by a weight of 3, and it can be.", """\
+    "probability of a parent is never below that of its child. Replace the full stop by a weight of 3, and it can "
+    "be.", """\
 label = {Animal, Dog, Cat, Poodle, Terrier, Plant, Oak}
 Has(label)
 *parent(label, label)
