@@ -40,7 +40,8 @@ NOTEBOOK_STYLE = """
 .logicmp .mark { fill: #4c78c8; } .logicmp .faint { fill: #9993; } .logicmp .curve { fill: none; stroke: #4c78c8;
   stroke-width: 2; } .logicmp .axis, .logicmp .frame { fill: none; stroke: #9996; } .logicmp .arrow { fill: none;
   stroke: #9999; } .logicmp .box { fill: #9992; stroke: #9996; } .logicmp text { fill: currentColor; font-size: 11px; }
-.logicmp text.code { font: 12px monospace; } .logicmp td.number { text-align: right; } .logicmp .scroll {
+.logicmp text.code { font: 12px monospace; } .logicmp th, .logicmp td { text-align: left;
+  padding: 2px 12px 2px 0; } .logicmp td.number { text-align: right; } .logicmp .scroll {
   overflow-x: auto; } .logicmp table { font-variant-numeric: tabular-nums; }
 """
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"

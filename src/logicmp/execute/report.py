@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from ..page import curves, fragment
+from ..page import curves, fragment, plural
 from ..parse.theory import Theory
 from .marginals import is_latent
 from .mean_field import Iteration, Run, largest_change
@@ -49,7 +49,7 @@ class Trace:
                  **{f"violations of rule {f + 1}": self.violations[..., f] for f in range(self.violations.shape[-1])}}
         means = {name: x.detach().flatten(1).mean(1).tolist() if x.dim() > 1 else x.detach().tolist()
                  for name, x in lines.items()}
-        return fragment(curves(means, f"over {len(self.elbo) - 1} iterations"))
+        return fragment(curves(means, f"over {plural(len(self.elbo) - 1, 'iteration')}"))
 
 
 def build_trace(run: Run, schedule: Schedule) -> Trace:

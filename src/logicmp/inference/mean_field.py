@@ -221,7 +221,7 @@ class MeanField(Method):
         last: list[Iteration] = []
         change = math.inf
         # a true grounding of a hard rule adds nothing to log Z, but its weight to the bound
-        surplus = self.hard_weight * _n_hard_groundings(problem)
+        surplus = self.hard_weight * n_hard_groundings(problem.world, problem.semantics)
         limits, status = problem.limits, Status.ITERATIONS
 
         def watch(iteration: Iteration) -> bool:
@@ -324,11 +324,11 @@ def _as_atoms(predicate: Predicate, values: np.ndarray, shape: Sequence[int]) ->
     return np.moveaxis(moved, range(len(sizes), len(shape)), predicate.functional)
 
 
-def _n_hard_groundings(problem: Problem) -> int:
-    sizes = problem.world.sizes
-    return sum(math.prod(max(0, sizes[v.type] - v.high + v.low) for v in free)
-               for rule in problem.world.theory.rules if rule.is_hard
-               for _, _, free in counted_formulas(rule, problem.semantics))
+def n_hard_groundings(world: World, semantics: str) -> int:
+    """The number of groundings of hard rules."""
+    return sum(math.prod(max(0, world.sizes[v.type] - v.high + v.low) for v in free)
+               for rule in world.theory.rules if rule.is_hard
+               for _, _, free in counted_formulas(rule, semantics))
 
 
 def _log_odds(predicate: Predicate, world: World, logits: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..errors import LogicMPError
@@ -32,6 +33,7 @@ from ..parse.syntax import Atom, Formula, free_variables, put_constants
 from ..parse.theory import Rule, Theory
 
 if TYPE_CHECKING:
+    from ..execute.report import Trace
     from ..execute.schedule import Schedule
     from ..facts.world import World
     from .answers import Marginals
@@ -138,7 +140,7 @@ def build_report(found: Marginals, seconds: float | None = None, difference: Map
         try:
             explain = Explainer(found.world, Schedule(20, 0.5), found.semantics)
             if course is None:
-                trace = explain.layer.trace(explain.unary, explain.evidence)
+                trace = explain.trace()
                 course = trace.elbo.tolist(), trace.violations.tolist()
             explained = [(atom, explain(atom)) for atom in most_certain(found)]
         except LogicMPError as error:
@@ -166,6 +168,15 @@ class Explainer:
         dtype = next(iter(self.unary.values())).dtype if self.unary else None
         self.layer = LogicMP(world.theory, schedule=schedule, semantics=semantics, learn_weights=False, dtype=dtype)
         self._rules = {str(rule): rule for rule in reversed(world.theory.rules)}
+
+    def trace(self) -> Trace:
+        """The course of mean field, with a bound of the log Z that methods report."""
+        from .mean_field import n_hard_groundings
+
+        found = self.layer.trace(self.unary, self.evidence)
+        # a true grounding of a hard rule adds nothing to log Z, but its weight to the bound
+        surplus = self.layer.options.hard_weight * n_hard_groundings(self.world, self.layer.options.semantics)
+        return replace(found, elbo=found.elbo - surplus)
 
     def __call__(self, atom: str) -> Pushes:
         found = []
