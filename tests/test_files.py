@@ -237,7 +237,7 @@ def test_a_file_without_a_checksum_is_read(tmp_path: Path) -> None:
 
 
 def test_a_page_is_not_written_to_a_file_of_another_kind(tmp_path: Path) -> None:
-    with pytest.raises(LogicMPError, match="the drawing is an HTML page, got(.|\n)*hint: write to .*plan.html"):
+    with pytest.raises(LogicMPError, match=r"the drawing is an HTML page, got(.|\n)*hint: write to .*plan.html"):
         check_places({"the drawing": tmp_path / "plan.svg"}, [])
     check_places({"the plot": tmp_path / "plan.svg", "the report": tmp_path / "a.HTML", "the drawing": None}, [])
 
