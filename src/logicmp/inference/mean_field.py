@@ -34,10 +34,9 @@ from ..facts.world import World
 from ..ground.build import build_network
 from ..ground.engine import Grounding
 from ..ground.network import Network, card_of
-from ..normalize.build import counted_formulas
 from ..parse.theory import Predicate, Rule, Theory
 from .answers import with_evidence
-from .method import Method, Problem, Solution, Status, TraceLine
+from .method import Method, Problem, Solution, Status, TraceLine, n_hard_groundings
 from .tap import Onsager
 
 # how often a run that oscillates continues, or starts over, with more damping
@@ -322,13 +321,6 @@ def _as_atoms(predicate: Predicate, values: np.ndarray, shape: Sequence[int]) ->
     sizes = [shape[k] for k in range(len(shape)) if k not in predicate.functional]
     moved = values.reshape(*sizes, *(shape[k] for k in predicate.functional))
     return np.moveaxis(moved, range(len(sizes), len(shape)), predicate.functional)
-
-
-def n_hard_groundings(world: World, semantics: str) -> int:
-    """The number of groundings of hard rules."""
-    return sum(math.prod(max(0, world.sizes[v.type] - v.high + v.low) for v in free)
-               for rule in world.theory.rules if rule.is_hard
-               for _, _, free in counted_formulas(rule, semantics))
 
 
 def _log_odds(predicate: Predicate, world: World, logits: np.ndarray) -> np.ndarray:

@@ -31,6 +31,7 @@ from ..page import (
 from ..page import probability as shown
 from ..parse.syntax import Atom, Formula, free_variables, put_constants
 from ..parse.theory import Rule, Theory
+from .method import n_hard_groundings
 
 if TYPE_CHECKING:
     from ..execute.report import Trace
@@ -171,8 +172,6 @@ class Explainer:
 
     def trace(self) -> Trace:
         """The course of mean field, with a bound of the log Z that methods report."""
-        from .mean_field import n_hard_groundings
-
         found = self.layer.trace(self.unary, self.evidence)
         # a true grounding of a hard rule adds nothing to log Z, but its weight to the bound
         surplus = self.layer.options.hard_weight * n_hard_groundings(self.world, self.layer.options.semantics)
