@@ -184,7 +184,7 @@ Has(label)
 *parent(label, label)
 
 parent(c, p) ^ Has(c) => Has(p).
-2 !(Has(Animal) ^ Has(Plant))
+1.5 !(Has(Animal) ^ Has(Plant))
 """, """\
 // the probabilities of a classifier
 0.38 Has(Animal)
