@@ -188,11 +188,11 @@ class Warnings:
         self._has_warned = True
         hard = [rule for rule in theory.rules if rule.is_hard]
         if hard:
-            more = f" and {len(hard) - 1} more" if len(hard) > 1 else ""
+            more = f" and {len(hard) - 1} more are" if len(hard) > 1 else " is"
             warnings.warn(
-                f"the rule '{hard[0]}'{more} is hard, but mean field can only give it a weight (hard_weight="
-                f"{hard_weight:g}), so the output may violate it; use method='exact' for narrow rules "
-                "(chains, trees), decode for an answer that satisfies all rules, or give the rule a weight of its own",
+                f"the rule '{hard[0]}'{more} hard, but mean field can only give a weight (hard_weight={hard_weight:g}) "
+                "to such a rule, so the output may violate it; use method='exact' for narrow rules (chains, trees), "
+                "decode for an answer that satisfies all rules, or give the rule a weight of its own",
                 stacklevel=6)
 
     def of_collapse(self, run: Run, logits: Mapping[str, Tensor]) -> None:
