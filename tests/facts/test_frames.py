@@ -103,5 +103,5 @@ def test_a_series_is_a_table_of_one_column(series: Any) -> None:
 
 
 def test_a_frame_without_its_predicate_is_an_error() -> None:
-    with pytest.raises(LogicMPError, match="evidence is a DataFrame(.|\n)*name the predicate of the table"):
+    with pytest.raises(LogicMPError, match=r"evidence is a DataFrame(.|\n)*name the predicate of the table"):
         infer(FRIENDS, pandas.DataFrame({"who": ["Anna"]}), "Smokes")  # type: ignore[arg-type]
