@@ -106,8 +106,12 @@ def test_a_right_page_stays_as_it_is() -> None:
 
 
 def shell_lines(page: str) -> list[str]:
-    """What a reader may copy into a shell: `$` lines, and the examples in help texts."""
-    return re.findall(r"^(?:\$ | +(?=(?:cat|logicmp|python) ))(.+)$", page, re.MULTILINE)
+    """What a reader may copy into a shell: `$` lines, examples in help texts, blocks, commands in a sentence."""
+    lines = re.findall(r"^(?:\$ | +(?=(?:cat|logicmp|python) ))(.+)$", page, re.MULTILINE)
+    lines += re.findall(r"^```(?:bash|sh)\n(.+?)^```", page, re.MULTILINE | re.DOTALL)
+    text = re.sub(make_outputs.FENCE, "", page)
+    return lines + [line.replace(" ...", "") for line in re.findall(
+        r"`((?:logicmp|python|pip|torchrun|curl) [^`]+)`", text)]
 
 
 def is_shell(line: str) -> bool:
@@ -124,6 +128,8 @@ def test_commands_are_found_and_a_wrong_one_is_noticed() -> None:
     page = '$ logicmp infer -q "A(x)"\nA(B) 1\n\n      logicmp infer -q A(x)\n'
     assert shell_lines(page) == ['logicmp infer -q "A(x)"', "logicmp infer -q A(x)"]
     assert [is_shell(line) for line in shell_lines(page)] == [True, False]
+    page = "`logicmp check a.mln ...` or `logicmp infer -q A(x)`\n\n```sh\nlogicmp infer -q 'A(x)' \\\n  -m bp\n```\n"
+    assert [is_shell(line) for line in shell_lines(page)] == [True, True, False]
 
 
 def check_types(pages: dict[str, str], folder: Path) -> str:

@@ -6,15 +6,16 @@ import os
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import save
 
-from logicmp import LogicMPError, RuleError
+from logicmp import LogicMP, LogicMPError, RuleError, infer
 from logicmp.errors import Source, Span
-from logicmp.files import load_tensors, read_source, save_tensors, write_whole
+from logicmp.files import check_places, load_tensors, read_source, save_tensors, write_whole
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
@@ -233,3 +234,17 @@ def test_a_file_without_a_checksum_is_read(tmp_path: Path) -> None:
     assert (tensors["w"].tolist(), metadata) == ([0.5], {"theory": "A v B"})
     path.write_bytes(save({"w": torch.tensor([0.5])}))
     assert load_tensors(path, "weights")[1] == {}
+
+
+def test_a_page_is_not_written_to_a_file_of_another_kind(tmp_path: Path) -> None:
+    with pytest.raises(LogicMPError, match=r"the drawing is an HTML page, got(.|\n)*hint: write to .*plan.html"):
+        check_places({"the drawing": tmp_path / "plan.svg"}, [])
+    check_places({"the plot": tmp_path / "plan.svg", "the report": tmp_path / "a.HTML", "the drawing": None}, [])
+
+
+@pytest.mark.parametrize("call, reads", [
+    (lambda: LogicMP("rules.mln"), r"load_theory\('rules.mln'\)"),
+    (lambda: infer("1 P(x)", "data/a.db\n", "P"), r"load_facts\('data/a.db', theory\)")])
+def test_the_name_of_a_file_is_not_taken_for_its_text(call: Callable[[], object], reads: str) -> None:
+    with pytest.raises(LogicMPError, match=f"is the name of a file(.|\n)*{reads}"):
+        call()

@@ -1,7 +1,8 @@
 # %% [markdown]
 # # Notebook: coming from Alchemy
 #
-# The same files, from Python: check, query, compare methods, learn weights. The command line does the same:
+# The same files, from Python: query, compare methods, learn weights. Run it in a clone of the repository, which has the
+# files. The command line does the same:
 # [Coming from Alchemy, Tuffy or pracmln](../alchemy.md).
 
 # %%
@@ -25,7 +26,7 @@ print(found.world.describe())
 print(found.to_pandas().round(3).to_string(index=False))
 
 # %% [markdown]
-# Other methods on the same question. `exact` tells how far each is off.
+# Other methods on the same question, and the largest difference of each to exact inference.
 
 # %%
 exact = infer(theory, facts, "Smokes, Cancer", method="exact")

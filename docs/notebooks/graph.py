@@ -14,7 +14,7 @@ from logicmp import LogicMP
 _ = torch.manual_seed(0)
 
 # %% [markdown]
-# 600 nodes of three kinds, 2,400 links, 80% of them between nodes of one kind. Features say little.
+# 600 nodes of three kinds, 2,400 links, 80% of them between nodes of one kind. Features are weak.
 
 # %%
 n, kinds = 600, 3

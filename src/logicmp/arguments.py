@@ -110,6 +110,8 @@ def wrong_type(name: str, value: object, hint: Any) -> LogicMPError:
         next_step = "call .decode() on it"
     elif isinstance(value, str) and any(get_origin(kind) in _LISTS for kind in accepted):
         next_step = f"put it in a list: [{value!r}]"
+    elif hasattr(value, "columns") and any(get_origin(kind) is collections.abc.Mapping for kind in accepted):
+        next_step = "name the predicate of the table: {'Friends': table}"
     words = [_words(kind) for kind in accepted]
     return LogicMPError(f"{name} is {shown}; expected {', '.join(words[:-1])}{' or ' * (len(words) > 1)}{words[-1]}",
                         next_step)
@@ -184,7 +186,7 @@ def _words(hint: Any) -> str:
     kind, args = get_origin(hint) or hint, get_args(hint)
     name = getattr(kind, "__name__", str(kind))
     words = _WORDS.get(kind) or _with_article(f"torch {name.lower()}" if name in ("Tensor", "dtype") else name)
-    if not args or words not in ("a dict", "a list"):
+    if not args or args[-1] is Any or words not in ("a dict", "a list"):
         return words
     content = (_words(part).removeprefix("an ").removeprefix("a ") for part in _alternatives(args[-1]))
     return f"{words} of {' or '.join(part if part.endswith('s') else part + 's' for part in content)}"

@@ -139,8 +139,12 @@ class LimitError(LogicMPError):
 
 
 def similar(name: str, known: Collection[str]) -> str | None:
-    """The hint for a misspelt name: the nearest known one, if one is near."""
-    close = difflib.get_close_matches(name, known, n=1)
+    """The hint for a misspelt name: the nearest known one, if one is near.
+
+    >>> similar("MC-SAT", ["exact", "mc-sat"]), similar("sampling", ["exact"])
+    ("did you mean 'mc-sat'?", None)
+    """
+    close = [other for other in known if other.casefold() == name.casefold()] or difflib.get_close_matches(name, known)
     return f"did you mean {close[0]!r}?" if close else None
 
 

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 # names of descriptors that are open in this process
 _DESCRIPTOR = re.compile(r"/dev/(stdout|stderr)|(?:/dev/fd|/proc/self/fd)/(\d+)")
+# results that are HTML pages
+PAGES = ("the report", "the drawing")
 _STANDARD = {"stdout": 1, "stderr": 2}
 
 
@@ -38,6 +40,20 @@ def read_stdin(hint: str) -> Source:
         return Source("<stdin>", sys.stdin.read())
     except UnicodeDecodeError as cause:
         raise LogicMPError(f"cannot read the standard input: {cause}", hint) from None
+
+
+def reject_path(text: str, call: str) -> None:
+    """Raise an error if a text is the name of a file; `call` reads files.
+
+    >>> reject_path("examples/smokers.db", "load_facts({}, theory)")
+    Traceback (most recent call last):
+    logicmp.errors.LogicMPError: 'examples/smokers.db' is the name of a file, expected its text
+    hint: to read the file, write load_facts('examples/smokers.db', theory)
+    """
+    if re.fullmatch(r"\s*[^\s(]+\.(mln|db|txt|csv|tsv|parquet)\s*", text):
+        name = repr(text.strip())
+        raise LogicMPError(f"{name} is the name of a file, expected its text",
+                           f"to read the file, write {call.format(name)}")
 
 
 def read_source(path: Path, span: Span | None = None) -> Source:
@@ -119,6 +135,9 @@ def check_places(outputs: Mapping[str, Path | None], inputs: Iterable[str | Path
     taken = [("the input", str(path)) for path in inputs if path is not None and str(path) != "-"]
     for what, path in outputs.items():
         check_place(path)
+        if path is not None and what in PAGES and path.suffix.lower() not in ("", ".html", ".htm"):
+            raise LogicMPError(f"{what} is an HTML page, got {str(path)!r}",
+                               f"write to {str(path.with_suffix('.html'))!r}")
         # devices, such as /dev/stdout, may be used twice
         if path is None or (path.exists() and not path.is_file()):
             continue

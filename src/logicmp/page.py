@@ -25,13 +25,15 @@ body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(
   margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2rem; border-bottom: 1px solid var(--line); }
 h3 { font-size: 1rem; }
-pre { background: var(--fill); padding: .75rem; overflow-x: auto; border-radius: 6px; font-size: .85rem; }
+pre { background: var(--fill); padding: .75rem; overflow-x: auto; border-radius: 6px; font-size: .85rem;
+  white-space: pre-wrap; }
 table { border-collapse: collapse; } th, td { text-align: left; padding: .15rem .75rem .15rem 0; }
 td.number { text-align: right; font-variant-numeric: tabular-nums; } p.note { color: var(--soft); }
 svg text { fill: var(--soft); font-size: 11px; } .mark { fill: var(--mark); } .faint { fill: var(--faint); }
 .curve { fill: none; stroke: var(--mark); stroke-width: 2; } .axis { stroke: var(--line); }
 .frame { fill: none; stroke: var(--line); } .arrow { fill: none; stroke: var(--faint); stroke-width: 1.5; }
 .box { fill: var(--fill); stroke: var(--line); } svg text.code { font: 12px monospace; fill: var(--ink); }
+.part { padding-left: 1.5rem; color: var(--soft); }
 .row { display: flex; flex-wrap: wrap; gap: 1rem; } figure { margin: 0; } .scroll { overflow-x: auto; }
 """
 # inside a notebook: its own colours, apart from the marks of plots
@@ -39,7 +41,8 @@ NOTEBOOK_STYLE = """
 .logicmp .mark { fill: #4c78c8; } .logicmp .faint { fill: #9993; } .logicmp .curve { fill: none; stroke: #4c78c8;
   stroke-width: 2; } .logicmp .axis, .logicmp .frame { fill: none; stroke: #9996; } .logicmp .arrow { fill: none;
   stroke: #9999; } .logicmp .box { fill: #9992; stroke: #9996; } .logicmp text { fill: currentColor; font-size: 11px; }
-.logicmp text.code { font: 12px monospace; } .logicmp td.number { text-align: right; } .logicmp .scroll {
+.logicmp text.code { font: 12px monospace; } .logicmp th, .logicmp td { text-align: left;
+  padding: 2px 12px 2px 0; } .logicmp td.number { text-align: right; } .logicmp .scroll {
   overflow-x: auto; } .logicmp table { font-variant-numeric: tabular-nums; }
 """
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -107,6 +110,11 @@ def heading(text: str) -> Html:
 def code(text: str) -> Html:
     """Text as it was written."""
     return Html(f'<pre tabindex="0">{escape(text)}</pre>\n')
+
+
+def indented(text: str) -> Html:
+    """A text that belongs to the one above it, for a cell of a table."""
+    return Html(f'<span class="part">{escape(text)}</span>')
 
 
 def listed(texts: Sequence[str]) -> Html:
@@ -189,27 +197,34 @@ def graph(labels: Sequence[str], arrows: Sequence[tuple[int, int]], title: str) 
     depth = [0] * len(labels)
     for start, end in sorted(arrows, key=lambda arrow: arrow[1]):
         depth[end] = max(depth[end], depth[start] + 1)
-    rows = [[k for k in range(len(labels)) if depth[k] == d] for d in range(max(depth, default=-1) + 1)]
-    wide, high, gap = 7.2, 26, 46
+    labels = [" ".join(label.split()) for label in labels]
+    wide, high, gap, most = 7.3, 26, 46, 900
     place: dict[int, tuple[float, float, float]] = {}
-    for d, row in enumerate(rows):
-        x = 8.0
-        for k in row:
+    x, y = 8.0, 8.0
+    for d in range(max(depth, default=-1) + 1):
+        for k in (k for k in range(len(labels)) if depth[k] == d):
             width = wide * len(labels[k]) + 14
-            place[k] = (x, d * (high + gap) + 8, width)
+            # a row that is too wide continues below
+            if x > 8 and x + width > most:
+                x, y = 8.0, y + high + 12
+            place[k] = (x, y, width)
             x += width + 16
+        x, y = 8.0, y + high + gap
     across = max((x + width for x, _, width in place.values()), default=0) + 8
-    down = len(rows) * (high + gap)
+    down = y - gap + 8
     parts = [f'<path class="arrow" d="M{place[a][0] + place[a][2] / 2:.0f} {place[a][1] + high:.0f}'
              f'C{place[a][0] + place[a][2] / 2:.0f} {place[a][1] + high + gap / 2:.0f} '
              f'{place[b][0] + place[b][2] / 2:.0f} {place[b][1] - gap / 2:.0f} '
-             f'{place[b][0] + place[b][2] / 2:.0f} {place[b][1]:.0f}"/>' for a, b in arrows]
+             f'{place[b][0] + place[b][2] / 2:.0f} {place[b][1] - 2:.0f}" marker-end="url(#logicmp-tip)"/>'
+             for a, b in arrows]
     parts += [f'<rect class="box" x="{x:.0f}" y="{y:.0f}" width="{width:.0f}" height="{high}" rx="5"/>'
               f'<text class="code" x="{x + 7:.0f}" y="{y + 17:.0f}">{escape(labels[k])}</text>'
               for k, (x, y, width) in place.items()]
     return Html(f'<div class="scroll" tabindex="0"><svg role="img" aria-label="{escape(title, quote=True)}" '
-                f'width="{across:.0f}" height="{down:.0f}">'
-                f'{"".join(parts)}</svg></div>\n')
+                f'width="{across:.0f}" height="{down:.0f}"><defs><marker id="logicmp-tip" viewBox="0 0 8 8" refX="7" '
+                'refY="4" markerWidth="6" markerHeight="6" orient="auto"><path class="faint" d="M0 0L8 4L0 8z"/>'
+                '</marker>'
+                f'</defs>{"".join(parts)}</svg></div>\n')
 
 
 def fragment(*parts: Html) -> str:

@@ -94,3 +94,14 @@ def test_skipped_conclusions_have_no_effect() -> None:
 def test_a_wrong_unscored_is_rejected(unscored: float | str, facts: str, message: str) -> None:
     with pytest.raises(LogicMPError, match=message):
         infer("P(t)\n1 P(x)", facts, "P", unscored=unscored)
+
+
+@pytest.mark.parametrize("series", [pandas.Series(["Anna", "Bob"]), pandas.Series(["Anna", "Bob"], name="who"),
+                                    polars.Series("who", ["Anna", "Bob"])])
+def test_a_series_is_a_table_of_one_column(series: Any) -> None:
+    assert load_facts({"Smokes": series}, parse_theory(FRIENDS)).tables["Smokes"].args == [("Anna",), ("Bob",)]
+
+
+def test_a_frame_without_its_predicate_is_an_error() -> None:
+    with pytest.raises(LogicMPError, match=r"evidence is a DataFrame(.|\n)*name the predicate of the table"):
+        infer(FRIENDS, pandas.DataFrame({"who": ["Anna"]}), "Smokes")  # type: ignore[arg-type]

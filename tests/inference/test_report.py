@@ -19,7 +19,7 @@ def test_a_report_has_the_most_probable_answers_first_and_says_what_is_missing()
     html = report_answers(infer(theory, facts, "P"), 0.125)
     assert html.index("<td>P(1)</td><td>0.952574</td>") < html.index("<td>P(2)</td>")
     assert f"{600 - MAX_ROWS} more answers" in html
-    assert "time: 0.125 s" in html and "status: exact" in html
+    assert "time: 0.125 s" in html and "status: exact inference" in html
     assert "<h2>Why" not in html and "<h2>Mean field" not in html and "<h2>Model" not in html
 
 
@@ -58,6 +58,14 @@ def test_answers_write_their_own_report(tmp_path: Path) -> None:
                             page).groups()  # type: ignore[union-attr]
     assert float(last) < float(first)
     assert "://" not in page and "<script" not in page
+
+
+def test_the_bound_in_a_report_is_one_of_the_reported_log_z() -> None:
+    found = infer(SMOKERS + "!Friends(x, x).\n", "Friends(Anna, Bob)\nSmokes(Anna)", "Smokes")
+    first, last = re.search(r"bound of log Z</td><td class=\"number\">([\d.]+)</td><td class=\"number\">([\d.]+)",
+                            found.report()).groups()  # type: ignore[union-attr]
+    assert found.log_partition is not None
+    assert float(first) <= float(last) <= found.log_partition < float(last) + 1
 
 
 def test_a_report_of_an_observed_world_has_no_explanations() -> None:

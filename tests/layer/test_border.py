@@ -199,6 +199,9 @@ CALLS: dict[str, tuple[str, dict[str, Any], str]] = {
         SMOKERS, {"unary": torch.zeros(3, 3)},
         "unary is one tensor, but the theory has 2 predicates without evidence: Smokes, Friends\n"
         "hint: pass a dict: {'Smokes': ..., 'Friends': ...}"),
+    "evidence that is missing": (
+        "*first(t)\nlabel(t) in {O, I}\n1 first(i) => label(i) = O", {"unary": torch.zeros(3, 2)},
+        "evidence is missing: *first in the theory\nhint: pass evidence={'first': ...}"),
     "two batches": (
         SMOKERS, {"unary": {"Friends": torch.zeros(4, 3, 3), "Smokes": torch.zeros(2, 3)}},
         "the tensor of Smokes has batch dimensions [2], that of Friends has [4]\n"

@@ -426,6 +426,18 @@ def test_half_precision_is_computed_in_single() -> None:
     torch.testing.assert_close(out.float(), layer(unary.bfloat16().float()), rtol=0.02, atol=0.02)
 
 
+def test_evidence_and_masks_with_bfloat16() -> None:
+    layer = LogicMP("label(t) in {O, B, I}\n*first(t)\n"
+                    "label(i+1) = I => label(i) in {B, I}.\nfirst(i) => label(i) != I.", method="exact")
+    logits = torch.randn(2, 5, 3, generator=torch.Generator().manual_seed(0)).bfloat16()
+    mask = torch.tensor([[1] * 5, [1] * 3 + [0] * 2])
+    for first in (torch.arange(5) == 0, torch.stack([torch.arange(5) == 0, torch.arange(5) == 1])):
+        out = layer(logits, {"first": first}, mask)
+        assert out.dtype == torch.bfloat16
+        torch.testing.assert_close(out.float(), layer(logits.float(), {"first": first}, mask), rtol=0.02, atol=0.02)
+        assert layer.decode(logits, {"first": first}, mask).equal(layer.decode(logits.float(), {"first": first}, mask))
+
+
 def test_a_first_call_in_inference_mode_leaves_a_layer_that_trains() -> None:
     layer = LogicMP(TAGGER, method="exact")
     unary = randn(4, 3, dtype=torch.float32).requires_grad_()

@@ -1,5 +1,6 @@
 """`LogicMP.explain`: the pushes add up to the messages, the groundings to the pushes."""
 
+import re
 import warnings
 
 import pytest
@@ -46,6 +47,37 @@ def test_all_groundings_of_a_rule_add_up_to_its_push(rules, atom, unary):
     layer = LogicMP(rules, iterations=2)
     for push in layer.explain(atom, smokers() if unary is None else unary):
         assert sum(amount for amount, _ in push.groundings(1000)) == pytest.approx(push.amount, abs=1e-5)
+
+
+@pytest.mark.parametrize("semantics", ["exact", "alchemy", "paper"])
+@pytest.mark.parametrize("rule, atom", [
+    ("Friends(x, y) => (Smokes(x) <=> Smokes(y))", "Smokes(Bob)"),
+    ("Smokes(x) <=> Smokes(y)", "Smokes(Bob)"),
+    ("(Smokes(x) ^ !Friends(y, x)) v (Smokes(y) ^ !Friends(x, y))", "Smokes(Anna)"),
+    ("Friends(x, y) ^ Friends(y, z) => Friends(x, z)", "Friends(Bob, Bob)"),
+    ("Friends(x, +y) <=> Smokes(y)", "Friends(Carl, Bob)"),
+    ("(EXIST y Friends(x, y)) => Smokes(x)", "Smokes(Anna)"),
+    ("Smokes(Anna) <=> Smokes(Bob)", "Smokes(Bob)"),
+])
+def test_each_grounding_is_listed_once_with_what_it_alone_would_push(rule, atom, semantics):
+    declared, unary = SMOKERS.split("1.5")[0], {name: x[0] for name, x in smokers().items()}
+    layer = LogicMP(f"{declared}\n0.7 {rule}", iterations=2, semantics=semantics, schedule="paper")
+    (push,) = layer.explain(atom, unary)
+    found = push.groundings(1000)
+    assert sum(amount for amount, _ in found) == pytest.approx(push.amount, abs=1e-5)
+    rows = [tuple(where.items()) for _, where in found]
+    assert rows and len(set(rows)) == len(rows)
+    if semantics != "exact":
+        return
+    # a rule about this grounding only, at the same marginals
+    marginals = layer(unary)
+    for amount, where in found:
+        ground = rule.replace("+", "")
+        for name, value in where.items():
+            ground = re.sub(rf"\b{name}\b", value, ground)
+        alone = LogicMP(f"{declared}\n0.7 {ground}", iterations=0, schedule="paper")
+        (own,) = alone.explain(atom, {name: x.detach() for name, x in marginals.items()})
+        assert amount == pytest.approx(own.amount, abs=1e-5), ground
 
 
 def test_the_strongest_grounding_comes_first_with_its_constants():

@@ -104,7 +104,7 @@ def tab(shared: Tab) -> Iterator[Tab]:
 # what each example shows first, and its view
 FIRST = {"smokers": ("bars", "Smokes(Anna)"), "blocks": ("matrix", "C(Request,Request)"),
          "tagger": ("sequence", "label(Anna) = O"), "sudoku": ("grid", "Cell(1,1,1)"),
-         "hierarchy": ("bars", "Has(Poodle)"), "entities": ("matrix", "Same(C1,C1)"),
+         "hierarchy": ("bars", "Has(Animal)"), "entities": ("matrix", "Same(C1,C1)"),
          "ranking": ("matrix", "Ahead(Elk,Elk)")}
 
 
@@ -151,6 +151,20 @@ def test_an_error_is_below_its_line_while_one_types_and_goes_away(tab: Tab) -> N
     # a warning beside its rule, with its text in the list
     tab.page.locator("#rules .cm-remark").first.click()
     expect(tab.page.locator("#warnings li").first).to_contain_text("a weighted implication also lowers its premise")
+
+
+def test_what_an_example_is_about_goes_when_the_rules_are_others(tab: Tab) -> None:
+    tab.open("smokers")
+    about = tab.page.locator("#about")
+    tab.type_rules(EXAMPLES[0].rules.replace("1.5 ", "").replace("=> Cancer(x)", "=> Cancer(x)."))
+    expect(tab.page.locator("#example")).to_have_value("")
+    expect(about).to_contain_text("Friends have similar habits")
+    tab.type_rules("1 Smokes(x) => Cancer(x)")
+    expect(about).to_be_hidden()
+    # no error below the hint of an empty editor
+    tab.type_rules(" ")
+    expect(tab.page.locator("#status")).to_have_text("Type a rule, or choose an example.")
+    expect(tab.page.locator(".cm-error")).to_have_count(0)
 
 
 def test_errors_in_facts_and_query_are_in_their_editors(tab: Tab) -> None:

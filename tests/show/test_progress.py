@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 
 import pytest
 
@@ -15,7 +16,7 @@ class Terminal(io.StringIO):
 
 
 def run(quiet: bool) -> None:
-    with shown_progress(quiet) as show:
+    with shown_progress(quiet, after=0) as show:
         show("grounding", 1, 2)
         show("grounding", 2, 2)
 
@@ -23,7 +24,24 @@ def run(quiet: bool) -> None:
 def test_a_terminal_shows_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr", terminal := Terminal())
     run(quiet=False)
-    assert "grounding" in terminal.getvalue() and "2/2" in terminal.getvalue()
+    assert "grounding" in terminal.getvalue() and "100%" in terminal.getvalue() and "left" in terminal.getvalue()
+
+
+def test_short_work_shows_nothing_and_long_work_what_it_does_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr", terminal := Terminal())
+    with shown_progress() as show:
+        show("reading", 0, 0)
+    assert terminal.getvalue() == ""
+    with shown_progress(after=0.01) as show:
+        show("reading", 0, 0)
+        show("comparing (bp)", 0, 2)
+        deadline = time.monotonic() + 30
+        while "comparing (bp)" not in terminal.getvalue():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        # the next text of the same bar
+        show("comparing (exact)", 1, 2)
+    assert "50%" in terminal.getvalue() and "reading" not in terminal.getvalue()
 
 
 def test_a_quiet_run_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from ..normalize.review import find_warnings
 from ..page import plural
 from ..parse.load import load_theory
 from ..parse.theory import Theory
+from ..show.progress import shown_progress
 from ..show.supports import WorldReport, report_world
 from .options import (
     CandidatesOption,
@@ -61,24 +62,27 @@ def check(
         logicmp check smoking.mln -e smoking.db -q Smokes
         cat smoking.mln | logicmp check -
     """
-    theory = load_theory(file, grammar.value)
-    facts = load_facts(evidence, theory) if evidence else parse_facts("", theory) if candidates else None
-    if facts is not None:
-        theory = facts.theory
-    try:
-        warnings = [str(warning) for warning in find_warnings(normalize_theory(theory))]
-    except CostError as error:
-        # on one line, like the other warnings
-        place = f"line {error.span.line}: " if error.span is not None else ""
-        warnings = [f"{place}{error.message}{f': {error.hint}' if error.hint else ''}"]
-    if facts is not None:
-        missing = (describe_missing(theory, table) for table in facts.tables.values())
-        warnings += [*facts.warnings, *(f"if queried, {note}" for note in missing if note)]
-    report = None
-    if facts is not None:
-        report, problem = report_world(lambda option: make_world(
-            facts, query, candidates, reach, premises, option, world, closed, opened), outside.value)
-        warnings += [f"infer with these options: {problem}"] if problem else []
+    with shown_progress(quiet=file == "-") as progress:
+        progress("reading", 0, 0)
+        theory = load_theory(file, grammar.value)
+        facts = load_facts(evidence, theory, progress) if evidence else parse_facts("", theory) if candidates else None
+        if facts is not None:
+            theory = facts.theory
+        try:
+            warnings = [str(warning) for warning in find_warnings(normalize_theory(theory))]
+        except CostError as error:
+            # on one line, like the other warnings
+            place = f"line {error.span.line}: " if error.span is not None else ""
+            warnings = [f"{place}{error.message}{f': {error.hint}' if error.hint else ''}"]
+        if facts is not None:
+            missing = (describe_missing(theory, table) for table in facts.tables.values())
+            warnings += [*facts.warnings, *(f"if queried, {note}" for note in missing if note)]
+        report = None
+        if facts is not None:
+            progress("counting atoms and rows", 0, 0)
+            report, problem = report_world(lambda option: make_world(
+                facts, query, candidates, reach, premises, option, world, closed, opened), outside.value)
+            warnings += [f"infer with these options: {problem}"] if problem else []
     typer.echo(_as_json(theory, facts, warnings, report) if fmt is Format.json else
                _as_text(file, theory, facts, warnings, report))
 

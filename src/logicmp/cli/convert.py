@@ -13,11 +13,12 @@ from ..facts.columns import Evidence
 from ..facts.db import load_facts, parse_facts
 from ..facts.psl import read_psl
 from ..files import check_places, write_whole
+from ..limits import Progress
 from ..page import plural
 from ..parse.load import load_theory
 from ..parse.theory import Theory
 from ..show.dialects import DIALECTS, RULES_FILE, write_dialect
-from ..show.progress import print_message
+from ..show.progress import print_message, shown_progress
 from .options import EvidenceOption
 
 
@@ -60,16 +61,19 @@ def convert(
                            + ("it is a file" if target.is_file() else f"there is no folder {str(target.parent)!r}"))
     if is_folder and target.resolve() == Path(source).resolve():
         raise LogicMPError(f"the files would overwrite the input {source!r}", "write to another folder")
-    theory, facts, notes = _read(source, came or _guess_source(source), evidence or [])
-    done = write_dialect(theory, facts, to.value)
-    if is_folder:
-        target.mkdir(exist_ok=True)
-        for name, text in done.files.items():
-            write_whole(target / name, text, "the files")
-    else:
-        write_whole(target, done.files[".mln"], "the rules")
-        if ".db" in done.files:
-            write_whole(target.with_suffix(".db"), done.files[".db"], "the facts")
+    with shown_progress() as progress:
+        progress("reading", 0, 0)
+        theory, facts, notes = _read(source, came or _guess_source(source), evidence or [], progress)
+        progress("writing", 0, 0)
+        done = write_dialect(theory, facts, to.value)
+        if is_folder:
+            target.mkdir(exist_ok=True)
+            for name, text in done.files.items():
+                write_whole(target / name, text, "the files")
+        else:
+            write_whole(target, done.files[".mln"], "the rules")
+            if ".db" in done.files:
+                write_whole(target.with_suffix(".db"), done.files[".db"], "the facts")
     for note in (*notes, *done.notes):
         print_message(note)
     print_message(f"{plural(len(theory.rules), 'rule')} and {plural(len(facts), 'fact')} in {target}")
@@ -90,7 +94,8 @@ def _guess_source(source: str) -> Dialect:
     return Dialect.alchemy
 
 
-def _read(source: str, dialect: Dialect, evidence: list[str]) -> tuple[Theory, Evidence, list[str]]:
+def _read(source: str, dialect: Dialect, evidence: list[str], progress: Progress
+          ) -> tuple[Theory, Evidence, list[str]]:
     if dialect is Dialect.psl:
         if evidence:
             raise LogicMPError("-e is given, but PSL's facts are listed in its .data file", "remove -e")
@@ -106,4 +111,4 @@ def _read(source: str, dialect: Dialect, evidence: list[str]) -> tuple[Theory, E
         theory = load_theory(path)
     if dialect is Dialect.expressgnn and (Path(source) / "facts").is_file():
         files.append(str(Path(source) / "facts"))
-    return theory, load_facts(files, theory) if files else parse_facts("", theory), []
+    return theory, load_facts(files, theory, progress) if files else parse_facts("", theory), []

@@ -21,7 +21,7 @@ from ..parse.load import load_theory
 from ..parse.query import split_names
 from ..plan.build import build_plan
 from ..plan.steps import Plan
-from ..show.progress import print_message
+from ..show.progress import print_message, shown_progress
 from ..show.supports import WorldReport, report_world, sql_of_rules, write_rows
 from .options import (
     CandidatesOption,
@@ -106,17 +106,22 @@ def explain(
     if evidence or candidates:
         if size or observed:
             raise LogicMPError(f"--{'size' if size else 'observed'} cannot be used with facts, which decide it")
-        facts = load_facts(evidence, theory) if evidence else parse_facts("", theory)
-        report, problem = report_world(lambda option: make_world(
-            facts, query, candidates, reach, premises, option, world, closed, opened), outside.value, semantics.value)
+        with shown_progress() as progress:
+            facts = load_facts(evidence, theory, progress) if evidence else parse_facts("", theory)
+            progress("counting atoms and rows", 0, 0)
+            report, problem = report_world(lambda option: make_world(
+                facts, query, candidates, reach, premises, option, world, closed, opened), outside.value,
+                semantics.value)
         if report is None:
             raise LogicMPError(problem)
         if sql:
             _echo_sql(report.world, semantics.value, fmt)
             if rows is not None:
                 memory = None if max_memory is None else read_bytes(max_memory) // 2
-                found = write_rows(report.world, semantics.value, rows, parts,
-                                   make_engine(engine.value, memory, master))
+                with shown_progress() as progress:
+                    progress("writing rows", 0, 0)
+                    found = write_rows(report.world, semantics.value, rows, parts,
+                                       make_engine(engine.value, memory, master))
                 print_message(f"{plural(sum(found), 'row')} of {plural(len(found), 'join')} in {rows}")
             return
         if rows is not None:

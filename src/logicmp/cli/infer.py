@@ -180,8 +180,8 @@ def infer(
         if str(results) in theory.predicate:
             raise LogicMPError(f"-o names the file for the answers, got the predicate {str(results)!r}",
                                f"to open the predicate, write -ow {results}")
-        facts = load_facts(evidence, theory) if evidence else parse_facts("", theory)
-        allowed = load_facts(candidates, facts.theory) if candidates else None
+        facts = load_facts(evidence, theory, progress) if evidence else parse_facts("", theory)
+        allowed = load_facts(candidates, facts.theory, progress) if candidates else None
         queries = _queries(query or [], query_file)
         for warning in facts.warnings:
             say(f"warning: {warning}")
@@ -199,7 +199,8 @@ def infer(
                         shares=shares, **ask, **options)
     if not is_first:
         return
-    checked = _check(theory, facts, ask, options, say) if check else None
+    with shown_progress(quiet) as shown:
+        checked = _check(theory, facts, {**ask, "progress": shown}, options, say) if check else None
     for line in found.describe():
         say(line)
     if trace is not None or plot is not None:

@@ -216,7 +216,7 @@ class ExactPlans:
             is_cheap: as for `find`.
         """
         place = (is_cheap, tuple(sorted(sizes.items())), masked,
-                 tuple((name, x.cpu().numpy().tobytes()) for name, x in known.items()))
+                 tuple((name, _bytes(x)) for name, x in known.items()))
         if place not in self._plans:
             if len(self._plans) >= MAX_PLANS:
                 del self._plans[next(iter(self._plans))]
@@ -253,11 +253,16 @@ def _patterns(inputs: Inputs) -> list[tuple[Tensor | None, dict[str, Tensor]]]:
     if not own:
         return [(None, shared)]
     groups: dict[tuple[bytes, ...], list[int]] = {}
-    on_cpu = {name: x.detach().cpu() for name, x in own.items()}
+    on_cpu = {name: x.cpu() for name, x in own.items()}
     for k in range(math.prod(inputs.batch)):
-        groups.setdefault(tuple(x[k].numpy().tobytes() for x in on_cpu.values()), []).append(k)
+        groups.setdefault(tuple(_bytes(x[k]) for x in on_cpu.values()), []).append(k)
     return [(torch.tensor(items, device=inputs.like.device),
              {**shared, **{name: x[items[0]] for name, x in own.items()}}) for items in groups.values()]
+
+
+def _bytes(x: Tensor) -> bytes:
+    # numpy has no bfloat16
+    return x.detach().cpu().float().numpy().tobytes()
 
 
 def _is_shared(x: Tensor) -> bool:

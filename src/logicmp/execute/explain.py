@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from ..errors import LogicMPError, closest
-from ..normalize.build import normalize_theory
-from ..normalize.cubes import Const, Cube, Differ, Literal, NormalRule, Product, Same, Term
+from ..normalize.build import normalize_theory, terms_by_grounding
+from ..normalize.cubes import Const, Cube, Differ, Factor, Literal, NormalRule, Range, Same, Term
 from ..parse.theory import Theory
 from .mean_field import Run
 from .schedule import Schedule
@@ -97,19 +97,37 @@ def push_of_each_rule(run: Run, q: Mapping[str, Tensor], atom: AtomIndex, item: 
 
 
 def strongest(normal: NormalRule, weight: Tensor, atom: AtomIndex, q: Mapping[str, Tensor], sizes: Mapping[str, int],
-              theory: Theory, top: int) -> list[tuple[float, dict[str, str]]]:
-    """The groundings of a rule that push an atom most; terms with a quantified part are skipped."""
-    found: list[tuple[float, dict[str, str]]] = []
-    for coefficient, cube in normal.terms:
-        if any(isinstance(f, Product) for f in cube.factors):
-            continue
-        for k, literal in enumerate(cube.factors):
-            if isinstance(literal, Literal) and literal.predicate == atom.predicate:
-                for at in _bindings(literal, atom, cube, sizes, theory):
+              theory: Theory, semantics: str, top: int) -> list[tuple[float, dict[str, str]]]:
+    """The groundings of a rule that push an atom most, each once; atoms below a quantifier are skipped."""
+    # clauses with the same variables share their groundings
+    pieces: dict[frozenset[Range], list[_Piece]] = {}
+    for free, terms in terms_by_grounding(normal.rule, theory, semantics, sizes):
+        shared = pieces.setdefault(frozenset(free), [])
+        for coefficient, cube in terms:
+            if any(sizes[t] < n for t, n in cube.needs):
+                continue
+            values = {v.name: term for v, term in zip(free, cube.weight_at, strict=True)}
+            weight_at = [values[name] for name in normal.rule.per_constant]
+            for k, literal in enumerate(cube.factors):
+                if isinstance(literal, Literal) and literal.predicate == atom.predicate:
                     scale = -coefficient * (-1 if literal.negated else 1) / normal.n_clauses
-                    found += _ranked(cube, k, at, scale, weight, q, sizes, theory, top)
+                    shared += [_Piece.of(cube, values, k, at, scale, weight, weight_at, q, sizes)
+                               for at in _bindings(literal, atom, cube, sizes, theory)]
+    found = [grounding for free, shared in pieces.items() if shared
+             for grounding in _strongest_of(shared, {v.name: v.type for v in free}, theory, top)]
     found.sort(key=lambda grounding: -abs(grounding[0]))
     return found[:top]
+
+
+def _strongest_of(pieces: Sequence[_Piece], types: Mapping[str, str], theory: Theory,
+                  top: int) -> list[tuple[float, dict[str, str]]]:
+    """Add up what the products of a rule give to the same grounding, and return the largest sums."""
+    which, inverse = torch.cat([piece.rows for piece in pieces]).unique(dim=0, return_inverse=True)
+    amounts = torch.cat([piece.amounts for piece in pieces])
+    sums = amounts.new_zeros(len(which)).index_add_(0, inverse, amounts)
+    best = torch.topk(sums.abs(), min(top, len(sums))).indices
+    return [(amount, {name: _name(theory, types[name], k) for name, k in zip(sorted(types), row, strict=False)})
+            for amount, row in zip(sums[best].tolist(), which[best].tolist(), strict=True) if amount]
 
 
 def _bindings(literal: Literal, atom: AtomIndex, cube: Cube, sizes: Mapping[str, int],
@@ -134,48 +152,68 @@ def _bindings(literal: Literal, atom: AtomIndex, cube: Cube, sizes: Mapping[str,
     return found
 
 
-def _ranked(cube: Cube, skip: int, at: Mapping[str, int], scale: float, weight: Tensor, q: Mapping[str, Tensor],
-            sizes: Mapping[str, int], theory: Theory, top: int) -> list[tuple[float, dict[str, str]]]:
-    """All groundings of one product at once: the other factors over the variables that are still free."""
-    free = [v for v in cube.variables if v.name not in at]
-    shape = [sizes[v.type] + v.low - v.high for v in free]
-    if math.prod(shape) > MAX_GROUNDINGS:
-        raise LogicMPError(f"the atom has {math.prod(shape)} groundings in this rule (limit {MAX_GROUNDINGS})",
-                           "use `amount`, which needs no groundings")
-    places: dict[str, Tensor] = {name: torch.tensor(value) for name, value in at.items()}
-    for k, v in enumerate(free):
-        own = [1] * len(free)
-        own[k] = shape[k]
-        places[v.name] = torch.arange(-v.low, sizes[v.type] - v.high).reshape(own)
+@dataclass(frozen=True)
+class _Piece:
+    """What the groundings of one product give to an atom: the values of variables, sorted by name, and amounts."""
 
-    def where(term: Term) -> Tensor:
-        return torch.tensor(term.index) if isinstance(term, Const) else places[term.name] + term.offset
+    rows: Tensor
+    amounts: Tensor
 
-    w = weight[tuple(map(where, cube.weight_at))] if cube.weight_at else weight
-    amount = (w * scale).expand(shape) if shape else w * scale
-    for k, factor in enumerate(cube.factors):
-        if k == skip:
-            continue
-        if isinstance(factor, Literal):
-            x = q[factor.predicate][tuple(map(where, factor.args))]
-            if factor.labels is not None:
-                x = x[..., sorted(factor.labels)].sum(-1)
-            amount = amount * (1 - x if factor.negated else x)
-        elif isinstance(factor, (Same, Differ)):
-            amount = amount * ((where(factor.left) == where(factor.right)) == isinstance(factor, Same))
-    amount = amount.expand(shape).reshape(-1)
-    best = torch.topk(amount.abs(), min(top, amount.numel())).indices
-    found = []
-    for position in best.tolist():
-        values = dict(at)
-        rest = position
-        for v, n in zip(reversed(free), reversed(shape), strict=True):
-            values[v.name] = rest % n - v.low
-            rest //= n
-        names = {v.name: _name(theory, v.type, values[v.name]) for v in cube.variables}
-        if amount[position] != 0:
-            found.append((float(amount[position]), names))
-    return found
+    @classmethod
+    def of(cls, cube: Cube, values: Mapping[str, Term], skip: int, at: Mapping[str, int], scale: float, weight: Tensor,
+           weight_at: Sequence[Term], q: Mapping[str, Tensor], sizes: Mapping[str, int]) -> _Piece:
+        """Multiply the factors of a cube but one, over the variables that are not in `at`."""
+        free = [v for v in cube.variables if v.name not in at]
+        shape = [sizes[v.type] + v.low - v.high for v in free]
+        if math.prod(shape) > MAX_GROUNDINGS:
+            raise LogicMPError(f"the atom has {math.prod(shape)} groundings in this rule (limit {MAX_GROUNDINGS})",
+                               "use `amount`, which needs no groundings")
+        places = {name: torch.tensor(value) for name, value in at.items()}
+        for k, v in enumerate(free):
+            places[v.name] = torch.arange(-v.low, sizes[v.type] - v.high).reshape([-1, *[1] * (len(free) - k - 1)])
+        amounts = (weight[tuple(_where(term, places) for term in weight_at)] if weight_at else weight) * scale
+        for k, factor in enumerate(cube.factors):
+            if k != skip:
+                amounts = amounts * _value(factor, places, q, sizes)
+        flat = amounts.expand(shape).reshape(-1)
+        rows = [_where(term, places).expand(shape).reshape(-1) for _, term in sorted(values.items())]
+        # a last column of zeros, because `unique` needs one also for a rule without variables
+        return cls(torch.stack([*rows, torch.zeros(len(flat), dtype=torch.long)], -1), flat)
+
+
+def _where(term: Term, places: Mapping[str, Tensor]) -> Tensor:
+    return torch.tensor(term.index) if isinstance(term, Const) else places[term.name] + term.offset
+
+
+def _value(factor: Factor, places: Mapping[str, Tensor], q: Mapping[str, Tensor], sizes: Mapping[str, int]) -> Tensor:
+    """A factor at the marginals, over the axes of `places`."""
+    if isinstance(factor, Literal):
+        x = q[factor.predicate][tuple(_where(term, places) for term in factor.args)]
+        if factor.labels is not None:
+            x = x[..., sorted(factor.labels)].sum(-1)
+        return 1 - x if factor.negated else x
+    if isinstance(factor, (Same, Differ)):
+        return (_where(factor.left, places) == _where(factor.right, places)) == isinstance(factor, Same)
+    # a last axis for the variable of the product, and one for each variable of a sum in it
+    result = _over(factor.over, places, sizes)
+    total = torch.zeros(())
+    for coefficient, cube in factor.terms:
+        inner = result
+        for v in cube.variables:
+            inner = _over(v, inner, sizes)
+        term = torch.ones(())
+        for part in cube.factors:
+            term = term * _value(part, inner, q, sizes)
+        term = term.expand(torch.broadcast_shapes(term.shape, *(x.shape for x in inner.values())))
+        # `sum` over no axes is one over all axes
+        total = total + coefficient * (term.sum(tuple(range(-len(cube.variables), 0))) if cube.variables else term)
+    return total.expand(torch.broadcast_shapes(total.shape, *(x.shape for x in result.values()))).prod(-1)
+
+
+def _over(v: Range, places: Mapping[str, Tensor], sizes: Mapping[str, int]) -> dict[str, Tensor]:
+    """The places with a new last axis, over the values of a variable."""
+    values = torch.arange(-v.low, sizes[v.type] - v.high)
+    return {**{name: x.unsqueeze(-1) for name, x in places.items()}, v.name: values}
 
 
 def _name(theory: Theory, type_name: str, index: int) -> str:
@@ -196,6 +234,7 @@ def explain_atom(run: Run, schedule: Schedule, text: str, item: int, semantics: 
     all_q = {name: tensor[item] for name, tensor in {**q, **inputs.observed}.items()}
     weights = [scale * (w.detach()[item if w.shape[0] > 1 else 0] if w.dim() else w.detach())
                for w in run.call.weights]
-    pushes = [Push(str(normal.rule), amount, partial(strongest, normal, weight, atom, all_q, inputs.sizes, theory))
+    pushes = [Push(str(normal.rule), amount, partial(strongest, normal, weight, atom, all_q, inputs.sizes, theory,
+                                                        semantics))
               for normal, weight, amount in zip(rules, weights, amounts, strict=True)]
     return sorted(pushes, key=lambda push: -abs(push.amount))

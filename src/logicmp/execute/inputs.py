@@ -191,6 +191,10 @@ def only_predicate(theory: Theory, evidence: Mapping[str, Tensor]) -> str:
     latent = latent or [p.name for p in theory.predicates if p.name not in whole]
     if len(latent) != 1:
         example = ", ".join(f"{name!r}: ..." for name in latent[:3])
+        closed = [name for name in latent if theory.predicate[name].closed_world]
+        if len(latent) - len(closed) == 1:
+            raise LogicMPError(f"evidence is missing: {', '.join(f'*{name}' for name in closed)} in the theory",
+                               f"pass evidence={{{', '.join(f'{name!r}: ...' for name in closed)}}}")
         raise LogicMPError(f"unary is one tensor, but the theory has {len(latent)} predicates without evidence: "
                            f"{', '.join(latent)}", f"pass a dict: {{{example}}}")
     return latent[0]

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from ..page import curves, fragment
+from ..page import curves, fragment, plural
 from ..parse.theory import Theory
 from .marginals import is_latent
 from .mean_field import Iteration, Run, largest_change
@@ -49,7 +49,7 @@ class Trace:
                  **{f"violations of rule {f + 1}": self.violations[..., f] for f in range(self.violations.shape[-1])}}
         means = {name: x.detach().flatten(1).mean(1).tolist() if x.dim() > 1 else x.detach().tolist()
                  for name, x in lines.items()}
-        return fragment(curves(means, f"over {len(self.elbo) - 1} iterations"))
+        return fragment(curves(means, f"over {plural(len(self.elbo) - 1, 'iteration')}"))
 
 
 def build_trace(run: Run, schedule: Schedule) -> Trace:
@@ -188,11 +188,11 @@ class Warnings:
         self._has_warned = True
         hard = [rule for rule in theory.rules if rule.is_hard]
         if hard:
-            more = f" and {len(hard) - 1} more" if len(hard) > 1 else ""
+            more = f" and {len(hard) - 1} more are" if len(hard) > 1 else " is"
             warnings.warn(
-                f"the rule '{hard[0]}'{more} is hard, but mean field can only give it a weight (hard_weight="
-                f"{hard_weight:g}), so the output may violate it; use method='exact' for narrow rules "
-                "(chains, trees), decode for an answer that satisfies all rules, or give the rule a weight of its own",
+                f"the rule '{hard[0]}'{more} hard, but mean field can only give a weight (hard_weight={hard_weight:g}) "
+                "to such a rule, so the output may violate it; use method='exact' for narrow rules (chains, trees), "
+                "decode for an answer that satisfies all rules, or give the rule a weight of its own",
                 stacklevel=8)
 
     def of_collapse(self, run: Run, logits: Mapping[str, Tensor]) -> None:

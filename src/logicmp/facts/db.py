@@ -26,7 +26,8 @@ import numpy as np
 
 from ..arguments import checked
 from ..errors import LogicMPError, RuleError, Source, Span, closest
-from ..files import read_source, read_stdin
+from ..files import read_source, read_stdin, reject_path
+from ..limits import Progress, silent
 from ..parse.reader import read_statements
 from ..parse.resolve import unknown_constant, unknown_predicate, wrong_arity
 from ..parse.syntax import Atom, Constant, Not, Variable
@@ -67,6 +68,7 @@ def parse_facts(text: str, theory: Theory, name: str = "<facts>") -> Evidence:
         theory: declares the predicates; open types get new constants.
         name: shown in errors in place of a file name.
     """
+    reject_path(text, "load_facts({}, theory)")
     return _read_all([Source(name, text)], theory)
 
 
@@ -79,14 +81,15 @@ class _Table:
     table: Any
 
 
-def _read_all(sources: Sequence[Source | _Table], theory: Theory) -> Evidence:
+def _read_all(sources: Sequence[Source | _Table], theory: Theory, progress: Progress = silent) -> Evidence:
     """Read all files together, because a fact of one file can contradict a fact of another."""
     reader = _FactReader(theory)
     for source in sources:
         if isinstance(source, _Table):
             _add_table(source, reader)
         else:
-            _read(source, reader)
+            _read(source, reader, progress)
+    progress("indexing", 0, 0)
     return reader.finish()
 
 
@@ -106,7 +109,7 @@ def _add_table(table: _Table, reader: _FactReader) -> None:
     growing.add(numbered, values, before + 1 + np.arange(len(values)))
 
 
-def _read(source: Source, reader: _FactReader) -> None:
+def _read(source: Source, reader: _FactReader, progress: Progress) -> None:
     before = reader.open(source)
     text = source.text
     if "/*" in text:
@@ -114,6 +117,7 @@ def _read(source: Source, reader: _FactReader) -> None:
         text = _STRING_OR_COMMENT.sub(lambda m: m[0] if m[0][0] == '"' else re.sub(r"[^\n]", " ", m[0]), text)
     start, number = 0, 1
     while start <= len(text):
+        progress("reading", start, len(text))
         # whole lines, few enough that the strings found in them stay in cache
         end = text.find("\n", start + CHUNK)
         end = len(text) if end < 0 else end
@@ -129,6 +133,7 @@ def _read(source: Source, reader: _FactReader) -> None:
             for k in odd:
                 reader.slow_line(number + k, written[k])
         start, number = end + 1, number + len(found)
+    progress("reading", len(text), len(text))
 
 
 def _read_alike(lines: str, reader: _FactReader, first_line: int) -> int:
@@ -442,7 +447,8 @@ def _atom(table: FactTable, row: int) -> Atom:
 
 
 @checked
-def load_facts(paths: str | Path | Sequence[str | Path] | Mapping[str, Any], theory: Theory) -> Evidence:
+def load_facts(paths: str | Path | Sequence[str | Path] | Mapping[str, Any], theory: Theory,
+               progress: Progress = silent) -> Evidence:
     """Read facts from files, from `-` (standard input), from a folder of ExpressGNN, or from tables.
 
     Args:
@@ -451,6 +457,7 @@ def load_facts(paths: str | Path | Sequence[str | Path] | Mapping[str, Any], the
             Arrow interface), dicts of columns or 2-d arrays, with one column for each argument, and a column "value" if
             not all facts are true.
         theory: declares the predicates; open types get new constants.
+        progress: called with "reading", the characters of a text that were read, and all of them.
     """
     if isinstance(paths, Mapping):
         for name in paths:
@@ -458,7 +465,8 @@ def load_facts(paths: str | Path | Sequence[str | Path] | Mapping[str, Any], the
                 raise unknown_predicate(name, theory.predicate, None)
         return _read_all([_Table(name, name, table) for name, table in paths.items()], theory)
     paths = [paths] if isinstance(paths, (str, Path)) else paths
-    return _read_all([_source(path, theory) for path in paths], theory)
+    progress("reading", 0, 0)
+    return _read_all([_source(path, theory) for path in paths], theory, progress)
 
 
 def _source(path: str | Path, theory: Theory) -> Source | _Table:

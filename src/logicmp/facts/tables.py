@@ -173,6 +173,9 @@ def misspelt(names: list[str]) -> str:
 
 def columns_of(table: Any, what: str) -> dict[str, Any]:
     """The columns of a table by name: arrays, or columns of pandas or pyarrow."""
+    if hasattr(table, "to_frame"):
+        # a series
+        table = table.to_frame()
     if isinstance(table, np.ndarray) and table.ndim == 2:
         return {str(k): table[:, k] for k in range(table.shape[1])}
     if isinstance(table, Mapping):

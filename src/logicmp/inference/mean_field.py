@@ -34,10 +34,9 @@ from ..facts.world import World
 from ..ground.build import build_network
 from ..ground.engine import Grounding
 from ..ground.network import Network, card_of
-from ..normalize.build import counted_formulas
 from ..parse.theory import Predicate, Rule, Theory
 from .answers import with_evidence
-from .method import Method, Problem, Solution, Status, TraceLine
+from .method import Method, Problem, Solution, Status, TraceLine, n_hard_groundings
 from .tap import Onsager
 
 # how often a run that oscillates continues, or starts over, with more damping
@@ -221,7 +220,7 @@ class MeanField(Method):
         last: list[Iteration] = []
         change = math.inf
         # a true grounding of a hard rule adds nothing to log Z, but its weight to the bound
-        surplus = self.hard_weight * _n_hard_groundings(problem)
+        surplus = self.hard_weight * n_hard_groundings(problem.world, problem.semantics)
         limits, status = problem.limits, Status.ITERATIONS
 
         def watch(iteration: Iteration) -> bool:
@@ -322,13 +321,6 @@ def _as_atoms(predicate: Predicate, values: np.ndarray, shape: Sequence[int]) ->
     sizes = [shape[k] for k in range(len(shape)) if k not in predicate.functional]
     moved = values.reshape(*sizes, *(shape[k] for k in predicate.functional))
     return np.moveaxis(moved, range(len(sizes), len(shape)), predicate.functional)
-
-
-def _n_hard_groundings(problem: Problem) -> int:
-    sizes = problem.world.sizes
-    return sum(math.prod(max(0, sizes[v.type] - v.high + v.low) for v in free)
-               for rule in problem.world.theory.rules if rule.is_hard
-               for _, _, free in counted_formulas(rule, problem.semantics))
 
 
 def _log_odds(predicate: Predicate, world: World, logits: np.ndarray) -> np.ndarray:

@@ -10,6 +10,7 @@ equal.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -25,6 +26,7 @@ from ..ground.build import Multiples, build_network
 from ..ground.engine import Grounding
 from ..ground.network import Network
 from ..limits import Limits, Progress, silent
+from ..normalize.build import counted_formulas
 from ..parse.theory import Rule
 
 
@@ -159,3 +161,10 @@ _RANGES: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(("step_size", "temperature"), ("above 0", lambda x: x > 0)),
     "correction": ("tap or none", lambda x: x in ("tap", "none")),
 }
+
+
+def n_hard_groundings(world: World, semantics: str) -> int:
+    """The number of groundings of hard rules."""
+    return sum(math.prod(max(0, world.sizes[v.type] - v.high + v.low) for v in free)
+               for rule in world.theory.rules if rule.is_hard
+               for _, _, free in counted_formulas(rule, semantics))

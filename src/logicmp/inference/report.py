@@ -9,13 +9,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..errors import LogicMPError
-from ..page import Html, Page, bar, code, curves, fragment, heading, histogram, listed, paragraph, plural, table
+from ..page import (
+    Html,
+    Page,
+    bar,
+    code,
+    curves,
+    fragment,
+    heading,
+    histogram,
+    indented,
+    listed,
+    paragraph,
+    plural,
+    table,
+)
 from ..page import probability as shown
 from ..parse.syntax import Atom, Formula, free_variables, put_constants
 from ..parse.theory import Rule, Theory
+from .method import n_hard_groundings
 
 if TYPE_CHECKING:
     from ..execute.report import Trace
@@ -29,6 +45,10 @@ MAX_ROWS, NOTEBOOK_ROWS = 500, 20
 TOP_GROUNDINGS = 4
 # a report explains this many atoms, if the tensors of the world have no more atoms than this
 EXPLAINED, MAX_EXPLAINED_ATOMS = 5, 2**20
+# how a run ended
+STATUS = {"exact": "exact inference", "optimal": "the most probable world, proven", "converged": "converged",
+          "iterations": "all iterations were used before the answers converged", "time": "the time limit was reached",
+          "none": "no answers"}
 # what pushed an atom: amount and rule, with the amount and text of its strongest groundings
 Pushes = Sequence[tuple[float, Rule, Sequence[tuple[float, str]]]]
 # of mean field: the bound after each iteration, and the expected violations of each rule
@@ -49,7 +69,7 @@ def report_answers(found: Marginals, seconds: float | None = None, difference: M
         sources: texts of the model by name.
     """
     page = Page("LogicMP report")
-    lines = [*found.describe(), f"status: {found.status}"]
+    lines = [*found.describe(), f"status: {STATUS[found.status]}"]
     if seconds is not None:
         lines.append(f"time: {seconds:.3g} s")
     if difference is not None:
@@ -97,7 +117,7 @@ def _explained(atom: str, pushes: Pushes) -> list[Html]:
     for amount, rule, groundings in pushes:
         if amount:
             rows.append([f"{amount:+.3f}", str(rule)])
-            rows += [[f"{part:+.3f}", f"    of it through {text}"] for part, text in groundings]
+            rows += [[f"{part:+.3f}", indented(f"of it through {text}")] for part, text in groundings]
     return [heading(atom), table(["log-odds", "rule"], rows) if rows else paragraph("no rule pushed it", True)]
 
 
@@ -149,15 +169,18 @@ class Explainer:
         unary, evidence = world_tensors(world)
         dtype = next(iter(unary.values())).dtype if unary else None
         theory, options = world.theory.split_facts()[0], Options(schedule, semantics=semantics)
+        self.hard_weight = options.hard_weight
         weights = initial_weights(theory, theory.sizes, options.hard_weight, dtype)
         self.run = Solver(theory, options).run(unary, evidence, None, weights, may_list=False)
         self._rules = {str(rule): rule for rule in reversed(world.theory.rules)}
 
     def trace(self) -> Trace:
-        """Marginals, bound and violations of every iteration."""
+        """The course of mean field, with a bound of the log Z that methods report."""
         from ..execute.report import build_trace
 
-        return build_trace(self.run, self.schedule)
+        found = build_trace(self.run, self.schedule)
+        # a true grounding of a hard rule adds nothing to log Z, but its weight to the bound
+        return replace(found, elbo=found.elbo - self.hard_weight * n_hard_groundings(self.world, self.semantics))
 
     def __call__(self, atom: str) -> Pushes:
         from ..execute.explain import explain_atom
@@ -165,13 +188,8 @@ class Explainer:
         found = []
         for push in explain_atom(self.run, self.schedule, atom, 0, self.semantics):
             rule = self._rules[push.rule]
-            # a grounding can have several products, each with an amount of its own
-            amounts: dict[str, float] = {}
-            for amount, names in push.groundings(4 * TOP_GROUNDINGS):
-                text = _grounded(rule.formula, names, self.world.theory)
-                amounts[text] = amounts.get(text, 0.0) + amount
-            most = sorted(amounts.items(), key=lambda pair: -abs(pair[1]))[:TOP_GROUNDINGS]
-            found.append((push.amount, rule, [(amount, text) for text, amount in most]))
+            found.append((push.amount, rule, [(amount, _grounded(rule.formula, names, self.world.theory))
+                                              for amount, names in push.groundings(TOP_GROUNDINGS)]))
         return found
 
 

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from ..facts.frames import make_frame
 from ..files import write_whole
-from ..page import Html, Page, code, curves, fragment, listed, table
+from ..page import Html, Page, code, curves, fragment, listed, plural, table
 from ..parse.load import parse_theory
 from ..parse.syntax import And, Constant, Equal, Formula, Implies, Variable, atoms, free_variables, put_constants, terms
 from ..parse.theory import Rule, Theory
@@ -194,7 +194,7 @@ class Learned:
                  "largest gap between counts": [point.gradient for point in course],
                  "loss on held-out data": [point.held_out for point in course if point.held_out is not None]}
         page.add("Course", *([curves({name: values for name, values in lines.items() if values},
-                                     f"over {len(course)} iterations")] if course else []))
+                                     f"over {plural(course[-1].number, 'iteration')}")] if course else []))
         page.add("Theory", code(str(self)))
         return page.to_html()
 
@@ -205,7 +205,7 @@ class Learned:
             for rule in self.rules(f):
                 weight = rule.weight or 0.0
                 rows.append([str(rule.formula), "none" if before is None else before, weight,
-                             "" if before is None else f"{weight - before:+.4g}"])
+                             "" if before is None else weight - before])
         return table(["rule", "weight before", "weight now", "change"], rows)
 
     def _repr_html_(self) -> str:

@@ -9,7 +9,7 @@ Room: parse -> **normalize** -> ground, plan.  Paper: Eq. 1-3, Theorems 1 and 2.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ..arguments import AtLeastOne, Count, checked
@@ -48,6 +48,17 @@ def normalize_theory(theory: Theory, semantics: str = "exact", sizes: Mapping[st
     return NormalForm(theory, semantics, rules, normalizer.is_sized)
 
 
+def terms_by_grounding(rule: Rule, theory: Theory, semantics: str, sizes: Mapping[str, int]
+                       ) -> list[tuple[tuple[Range, ...], tuple[Signed, ...]]]:
+    """The formula of a rule, or each of its clauses: its variables and its cubes.
+
+    `weight_at` of a cube has a term for each of these variables, also for those that the cube does not sum over. Cubes
+    of different groundings are not merged.
+    """
+    normalizer = _Normalizer(theory, semantics, theory.with_sizes(sizes), MAX_CUBES, by_grounding=True)
+    return [(free, collect(terms)) for free, terms in normalizer.parts(rule)]
+
+
 def counted_formulas(rule: Rule, semantics: str, max_clauses: int = MAX_CUBES
                      ) -> list[tuple[Formula, float, tuple[Range, ...]]]:
     """Return the formula of a rule, or its clauses, each with its share of the weight and the variables to sum over.
@@ -78,27 +89,37 @@ def _free(rule: Rule, formula: Formula) -> tuple[Range, ...]:
 
 
 class _Normalizer:
-    def __init__(self, theory: Theory, semantics: str, sizes: Mapping[str, int], max_cubes: int):
+    def __init__(self, theory: Theory, semantics: str, sizes: Mapping[str, int], max_cubes: int,
+                 by_grounding: bool = False):
         self.theory = theory
         self.semantics = semantics
         self.sizes = sizes
         self.max_cubes = max_cubes
+        self.by_grounding = by_grounding
         self.is_sized = False
 
     def rule(self, rule: Rule) -> NormalRule:
-        parts = counted_formulas(rule, self.semantics, self.max_cubes)
+        parts = list(self.parts(rule))
+        terms = collect(term for _, found in parts for term in found)
+        self.budget.check(len(terms))
+        is_shared = self.semantics == "alchemy" and parts and not rule.is_hard
+        return NormalRule(rule, terms, len(parts) if is_shared else 1, tuple(free for free, _ in parts))
+
+    def parts(self, rule: Rule) -> Iterator[tuple[tuple[Range, ...], tuple[Signed, ...]]]:
+        """The variables and terms of the formula, or of each clause."""
         # shared by its clauses, and by all tries to write its quantifiers out
         self.budget = Budget(rule, self.max_cubes)
         one = self._paper if self.semantics == "paper" and not _is_whole(rule, self.semantics) else self._exact
-        terms = collect(term for formula, _, _ in parts for term in one(rule, formula))
-        self.budget.check(len(terms))
-        n_clauses = round(1 / parts[0][1]) if parts else 1
-        return NormalRule(rule, terms, n_clauses, tuple(free for _, _, free in parts))
+        for formula, _, free in counted_formulas(rule, self.semantics, self.max_cubes):
+            yield free, one(rule, formula)
+
+    def _weight_at(self, rule: Rule, free: Sequence[Range]) -> tuple[Var, ...]:
+        return tuple(map(Var, (v.name for v in free) if self.by_grounding else rule.per_constant))
 
     def _exact(self, rule: Rule, formula: Formula) -> tuple[Signed, ...]:
         """Expand, then resolve atoms that meet; write out a quantifier below which that fails, and start again."""
         free = _free(rule, formula)
-        weight_at = tuple(Var(name) for name in rule.per_constant)
+        weight_at = self._weight_at(rule, free)
         theory = self.theory
         while True:
             ranges = {**variable_ranges(formula), **{v.name: v for v in free}}
@@ -150,8 +171,8 @@ class _Normalizer:
 
     def _paper(self, rule: Rule, clause: Formula) -> tuple[Signed, ...]:
         """One product over the literals of a clause, even where two of them are one atom (Eq. 4)."""
-        weight_at = tuple(Var(name) for name in rule.per_constant)
         free = _free(rule, clause)
+        weight_at = self._weight_at(rule, free)
         terms: list[Signed] = [(1, Cube(free, ()))]
         for part in children(clause):
             terms = multiply(terms, self._false(rule, part, free))

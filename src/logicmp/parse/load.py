@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ..arguments import checked
 from ..errors import LogicMPError, RuleError, Source
-from ..files import read_source, read_stdin
+from ..files import read_source, read_stdin, reject_path
 from .reader import read_statements
 from .resolve import resolve
 from .theory import Theory
@@ -42,6 +42,7 @@ def parse_theory(text: str, name: str = "<text>", grammar: str = "auto") -> Theo
         grammar: "standard" (lower-case variables), "prac" (`?x` variables), or "auto".
     """
     _check_grammar(grammar)
+    reject_path(text, "load_theory({})")
     return resolve(_expand(Source(name, text), Path(), grammar, ()))
 
 

@@ -176,8 +176,7 @@ def _trace(world: World, ask: Ask, limits: Limits) -> tuple[Trace | None, list[s
         return None, []
     try:
         limits.check("answering")
-        run = _explainer(world, ask)
-        return run.trace(), []
+        return _explainer(world, ask).trace(), []
     except LogicMPError as error:
         return None, [f"no trace of mean field: {error.message}"]
 

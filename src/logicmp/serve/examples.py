@@ -23,8 +23,8 @@ class Example:
 
 SMOKERS = Example(
     "smokers", "Friends and smoking",
-    "Friends have similar habits, and smoking causes cancer. Raise the weight of the second rule: Carl is two steps "
-    "away from Anna, and his probability follows.", """\
+    "Friends have similar habits, and smokers get cancer more often. Raise the weight of the second rule: Carl is two "
+    "steps away from Anna, and his probability follows.", """\
 person = {Anna, Bob, Carl, Dora, Eve}
 Smokes(person)
 Cancer(person)
@@ -92,8 +92,8 @@ C(a, a).
 
 TAGGER = Example(
     "tagger", "Tagger with BIO labels",
-    "A tagger decides word by word, so I can follow O. The rules say which label comes before I, and New becomes the "
-    "start of a name. Set both weights to 0 to see the tagger alone.", """\
+    "A tagger decides word by word: it gives New the label O, and York I-LOC. The rules ask for a name that begins "
+    "before it continues, and New becomes B-LOC. Set both weights to 0 to see the tagger alone.", """\
 token = {Anna, Maria, visited, New, York, City}
 label(token) in {O, B-PER, I-PER, B-LOC, I-LOC}
 
@@ -176,14 +176,15 @@ Box(4, 4, D)
 
 HIERARCHY = Example(
     "hierarchy", "Hierarchy of labels",
-    "A classifier is certain of Poodle and doubts Dog. A label implies its parent, so the answer is coherent: the "
-    "probability of a parent is never below that of its child.", """\
+    "A classifier is certain of Poodle and doubts Dog. A label implies its parent: the rule is hard, so the "
+    "probability of a parent is never below that of its child. Replace the full stop by a weight of 3, and it can "
+    "be.", """\
 label = {Animal, Dog, Cat, Poodle, Terrier, Plant, Oak}
 Has(label)
 *parent(label, label)
 
-3 parent(c, p) ^ Has(c) => Has(p)
-2 !(Has(Animal) ^ Has(Plant))
+parent(c, p) ^ Has(c) => Has(p).
+1.5 !(Has(Animal) ^ Has(Plant))
 """, """\
 // the probabilities of a classifier
 0.38 Has(Animal)

@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 # characters
 MAX_RULES, MAX_FACTS, MAX_QUERY, MAX_ATOM = 50_000, 200_000, 5_000, 500
-# bytes of a request: every character may take six, written as \u0041
-MAX_BODY = 6 * (MAX_RULES + MAX_FACTS + MAX_QUERY + MAX_ATOM) + 2_000
+# bytes of a request: a character may take twelve, written as \ud83d\ude00
+MAX_BODY = 12 * (MAX_RULES + MAX_FACTS + MAX_QUERY + MAX_ATOM) + 2_000
 # "layer" is mean field with a fixed number of iterations, as in the layer
 MethodName = Literal["auto", "exact", "mean-field", "layer", "bp", "lifted-bp", "gibbs", "mc-sat", "hl-mrf", "map"]
 Where = Literal["rules", "facts", "query", "model"]

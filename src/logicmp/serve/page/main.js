@@ -1,7 +1,7 @@
 // The page: what is typed goes to the server, what comes back is drawn. All state is in `state` and in the editors.
 import { makeEditor } from "./editor.js"
 import { fromHash, toHash } from "./link.js"
-import { draw, drawn, element, moveByKeys, short, thumbnail } from "./views.js"
+import { draw, drawn, element, long, moveByKeys, thumbnail } from "./views.js"
 
 const get = (id) => document.getElementById(id)
 const state = { examples: [], checked: null, answers: null, group: 0, view: {}, moment: null, chosen: null, all: false, relations: [] }
@@ -33,7 +33,8 @@ async function infer({ cancels }) {
   }
   const own = running.infer = new AbortController()
   running.again = false
-  const slow = setTimeout(() => say("computing …"), 400)
+  // answers of the model before must not look like those of this one
+  const slow = setTimeout(() => { say("computing …"); get("shown").classList.add("stale") }, 400)
   try {
     const answers = await (await ask("/api/infer", question(), own.signal)).json()
     if (running.infer !== own) return
@@ -53,6 +54,14 @@ async function infer({ cancels }) {
 async function check() {
   running.check?.abort()
   const own = running.check = new AbortController()
+  if (!editors.rules.text().trim()) {
+    for (const editor of Object.values(editors)) editor.show([], [])
+    showGeneral([])
+    showWarnings([])
+    get("shown").classList.add("stale")
+    say("Type a rule, or choose an example.")
+    return false
+  }
   try {
     const sent = model()
     const checked = await (await ask("/api/check", sent, own.signal)).json()
@@ -73,9 +82,13 @@ async function check() {
   }
 }
 
+// what an example is about fits its rules with any weights, or with full stops instead
+const shape = () => editors.rules.text().replace(/-?\d+(\.\d+)?|\.\s*$|\s/gm, "")
+
 let typing
 function changed({ now = false } = {}) {
   clearTimeout(typing)
+  get("about").hidden = shape() !== state.shape
   // answers of the text before must not be shown for this one
   running.infer?.abort()
   running.infer = null
@@ -126,7 +139,7 @@ async function remember() {
 async function openLink() {
   try {
     const found = await fromHash(location.hash)
-    if (found) open(found, "")
+    if (found) open(found)
     return found !== null
   } catch {
     toast("This link holds no model that can be read.")
@@ -134,7 +147,7 @@ async function openLink() {
   }
 }
 
-function open(given, about) {
+function open(given) {
   for (const where of ["rules", "facts", "query"]) editors[where].set(given[where] ?? "")
   get("method").value = given.method ?? "auto"
   get("iterations").value = given.iterations ?? 12
@@ -142,11 +155,10 @@ function open(given, about) {
   showOutputs()
   Object.assign(state, { group: 0, view: {}, moment: null, chosen: null, all: false })
   get("why").hidden = true
-  get("about").textContent = about
-  get("about").hidden = !about
   const example = state.examples.find((one) => ["rules", "facts", "query"].every((where) => one[where] === (given[where] ?? "")))
   get("example").value = example?.name ?? ""
-  if (example) { get("about").textContent = example.about; get("about").hidden = false }
+  get("about").textContent = example?.about ?? ""
+  state.shape = example ? shape() : null
   changed({ now: true })
 }
 
@@ -359,7 +371,7 @@ function showWhy(found) {
   const hasValue = group().answers.some((answer) => answer.atom === found.atom && answer.value !== null)
   const sum = found.before + found.pushes.reduce((total, push) => total + push.amount, 0)
   box.replaceChildren(whyHead(found.atom), element("table", {}, element("tbody", {}, ...rows)),
-    element("p", { className: "note", textContent: `Amounts add to the log-odds of mean field; an indented line is the part of one grounding. Sum ${signed(sum)}${hasValue ? ", compared with the other values." : `: probability ${short(1 / (1 + Math.exp(-sum)))} in mean field.`}` }))
+    element("p", { className: "note", textContent: `Amounts add to the log-odds of mean field; an indented line is the part of one grounding. Sum ${signed(sum)}${hasValue ? ", compared with the other values." : `: probability ${long(1 / (1 + Math.exp(-sum)))} in mean field.`}` }))
 }
 
 // the trace
@@ -372,7 +384,7 @@ function showTrace() {
   const trace = state.answers.trace, box = get("trace").querySelector("div")
   get("trace").hidden = !trace
   if (!trace || !get("trace").open) return
-  const wide = 560, high = 130
+  const wide = Math.min(560, box.clientWidth), high = 130
   const chart = (name, lines) => {
     const all = lines.flatMap(([values]) => values), low = Math.min(...all), top = Math.max(...all), span = top - low || 1
     const last = trace.iterations.at(-1) || 1
@@ -459,7 +471,7 @@ function start() {
   moveByKeys(get("drawing"))
   get("example").addEventListener("change", () => {
     const example = state.examples.find((one) => one.name === get("example").value)
-    if (example) open(example, example.about)
+    if (example) open(example)
   })
   addEventListener("hashchange", () => { if (location.hash !== hash) openLink() })
 }
@@ -469,5 +481,5 @@ say("starting …")
 try {
   state.examples = await (await fetch("/api/examples")).json()
   get("example").replaceChildren(element("option", { value: "", textContent: "your own" }), ...state.examples.map(({ name, title }) => element("option", { value: name, textContent: title })))
-  if (!(await openLink())) open(state.examples[0], state.examples[0].about)
+  if (!(await openLink())) open(state.examples[0])
 } catch (error) { fail(error) }

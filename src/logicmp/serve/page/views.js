@@ -24,7 +24,7 @@ export function drawn(name, attributes = {}, ...children) {
 }
 
 export const short = (p) => (p === 0 || p === 1 ? String(p) : p > 0.995 ? ">.99" : p < 0.005 ? "·" : p.toFixed(2).replace(/^0/, ""))
-const long = (p) => (p === 0 || p === 1 ? String(p) : p > 0.9995 ? ">0.999" : p < 0.0005 ? "<0.001" : p.toFixed(3))
+export const long = (p) => (p === 0 || p === 1 ? String(p) : p > 0.9995 ? ">0.999" : p < 0.0005 ? "<0.001" : p.toFixed(3))
 
 // the colour of a probability, and a colour for text on it
 export function heat(p) {
@@ -67,11 +67,13 @@ function bars(group, values, state) {
   }
   const parts = [list]
   if (order.length > shown.length) {
-    const rest = element("button", { type: "button", textContent: `Show ${Math.min(MOST_BARS, order.length).toLocaleString("en")} of ${order.length.toLocaleString("en")}` })
+    const n = order.length.toLocaleString("en")
+    const rest = element("button", { type: "button", textContent: order.length > MOST_BARS ? `Show ${MOST_BARS.toLocaleString("en")} of ${n}` : `Show all ${n}` })
     rest.dataset.more = "1"
     parts.push(state.all ? element("p", { className: "note", textContent: `${(order.length - shown.length).toLocaleString("en")} more answers, less probable` }) : rest)
   }
-  parts.push(element("p", { className: "note", textContent: "Bar: probability. Tick: probability before the rules." }))
+  const hasTicks = shown.some(([answer]) => answer.before !== null && !answer.observed)
+  parts.push(element("p", { className: "note", textContent: `Bar: probability.${hasTicks ? " Tick: probability before the rules." : ""}` }))
   return parts
 }
 
@@ -102,7 +104,7 @@ function matrix(group, values, state) {
     body.append(line)
   }
   table.append(body)
-  return [table]
+  return [table, element("p", { className: "note", textContent: "Rows: first argument. Columns: second. A dot is a probability below 0.005." })]
 }
 
 // one categorical variable per position: a column each, the values below each other
