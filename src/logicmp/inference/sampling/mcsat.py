@@ -102,16 +102,15 @@ def _ties_many(prepared: Prepared) -> bool:
 
 
 class _Jumps:
-    """When a chain runs SampleSAT."""
+    """When a chain runs SampleSAT, and what it runs on: the kept rules that unit propagation leaves open."""
 
     def __init__(self, prepared: Prepared, max_flips: int):
         self.prepared, self.max_flips = prepared, max_flips
         self.interval = self.left = JUMP
-        g, is_hard = prepared.fields, prepared.fields.weight <= HARD_WEIGHT
-        self.ground = Ground(g.starts, g.domain, g.begins, g.var, g.set, g.weight, is_hard, g.first, g.feature,
-                             g.kind_set[g.kind], g.member, g.n_own, g.decider, g.inside, g.parts, g.follow_first,
-                             g.follows)
-        self.state = GroundArrays(prepared.network, self.ground).new_state(is_hard, is_hard)
+        self.listed = np.zeros(prepared.n_features, dtype=np.int8)
+        # quantified parts follow their atoms by these features, whether a rule is kept or not
+        g = prepared.fields
+        self.deciders = np.unique(g.decider[g.decider >= 0])
 
     def count(self, steps: int, world: World, work: Slice, rng: np.random.Generator) -> None:
         """Count steps of the chain, and draw a new world if it is time."""
@@ -120,8 +119,35 @@ class _Jumps:
             self.make(world, work, rng)
 
     def make(self, world: World, work: Slice, rng: np.random.Generator) -> None:
-        from .mcsat_loops import jump
+        """Draw a new world."""
+        from . import field_loops, mcsat_loops
 
-        if not jump(self.prepared.fields, self.ground, world, work, self.state, self.max_flips, rng):
+        g = self.prepared.fields
+        mcsat_loops.keep_rules(g, world, work, self.listed, rng)
+        chosen = np.union1d(np.flatnonzero(self.listed), self.deciders) if len(self.deciders) else (
+            np.flatnonzero(self.listed))
+        arrays = self._arrays(chosen)
+        weight = self.listed[chosen]
+        state = arrays.new_state(weight, weight)
+        state.values[:] = world.values
+        if mcsat_loops.search(g, arrays.ground, work, state, self.max_flips, rng):
+            world.values[:] = state.values
+            field_loops.refresh(g, world)
+        else:
             self.interval *= 2
         self.left = self.interval
+
+    def _arrays(self, chosen: np.ndarray) -> GroundArrays:
+        """Arrays for moves in the chosen features."""
+        from . import mcsat_loops
+
+        g, n = self.prepared.fields, len(self.prepared.network.cards)
+        begins = np.concatenate([[0], np.cumsum(g.begins[chosen + 1] - g.begins[chosen])])
+        var, sets, feature, kind = (np.zeros(begins[-1], dtype=np.uint32) for _ in range(4))
+        new = np.searchsorted(chosen, g.decider)
+        weight = g.weight[chosen]
+        ground = Ground(g.starts, g.domain, begins, var, sets, weight, weight <= HARD_WEIGHT,
+                        np.zeros(n + 1, dtype=np.int64), feature, kind, g.member, g.n_own,
+                        np.where(g.decider >= 0, new, -1), g.inside, g.parts, g.follow_first, g.follows)
+        mcsat_loops.copy_literals(g, chosen, ground)
+        return GroundArrays(self.prepared.network, ground)

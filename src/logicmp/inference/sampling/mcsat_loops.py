@@ -21,7 +21,7 @@ from ..moves import loops
 from ..moves.arrays import Ground, State
 from ..moves.loops import compiled, inlined
 from .chains import Tally
-from .field_loops import draw_variable, move, refresh
+from .field_loops import draw_variable, move
 from .fields import HARD_WEIGHT, Fields, Prepared, World
 
 # variables and rules of a component that is listed
@@ -314,25 +314,96 @@ def _is_violated(g: Fields, r: Slice, c: int) -> bool:
 
 
 @compiled
-def _propagate(g: Ground, r: Slice, found: State) -> bool:
-    """Unit propagation once over all kept rules: true if a value was excluded. Satisfied rules leave the list."""
+def keep_rules(g: Fields, s: World, r: Slice, listed: np.ndarray, rng: np.random.Generator) -> None:
+    """Decide which rules a step keeps, then unit propagation: `listed` gets the kept rules that are still open.
+
+    Args:
+        listed: by feature, 1 if it must be false, -1 if it must be true, 0 if it does not matter any more.
+    """
+    _start_step(r)
+    w, p = 0.0, 1.0
+    for f in range(len(g.weight)):
+        if g.weight[f] != w:
+            # neighbours have the same weight in most cases
+            w = g.weight[f]
+            p = np.exp(-abs(w))
+        is_kept = w <= HARD_WEIGHT or ((w < 0) == (s.false[f] > 0) and rng.random() >= p)
+        r.rules[f] = r.step[0] + (KEPT if is_kept else DROPPED)
+        listed[f] = is_kept if w < 0 else -is_kept
+    loops.copy(g.domain, r.allowed)
+    for v in g.free:
+        _is_open(g, s, r, v, rng)
+    for v in range(len(s.values)):
+        r.trial[v] = _only_value(g, r, v)
+    while _propagate(g, r, listed):
+        pass
+
+
+@inlined
+def _only_value(g: Fields, r: Slice, v: int) -> int:
+    """The value of a variable that is left, -1 if there are several."""
+    n, only = 0, -1
+    for x in range(g.starts[v + 1] - g.starts[v]):
+        if r.allowed[g.starts[v] + x]:
+            n, only = n + 1, x
+    return only if n == 1 else -1
+
+
+@compiled
+def _propagate(g: Fields, r: Slice, listed: np.ndarray) -> bool:
+    """Unit propagation once over all kept rules: true if a value was excluded. Satisfied rules leave the list.
+
+    The values that are left alone are in r.trial.
+    """
     has_changed = False
-    for f in range(len(found.listed)):
-        if found.listed[f] <= 0:
+    for f in range(len(listed)):
+        if listed[f] <= 0:
             continue
         n_open, at = 0, 0
         for j in range(g.begins[f], g.begins[f + 1]):
-            truth = loops.literal_truth(g, r.allowed, g.var[j], g.set[j])
-            if truth < 0:
-                found.listed[f], found.weight[f] = 0, 0
+            v = g.var[j]
+            x = r.trial[v]
+            if x >= 0:
+                is_false, is_open = not g.member[g.set[j], x], False
+            elif g.starts[v + 1] - g.starts[v] == 2:
+                is_false, is_open = False, True
+            else:
+                truth = loops.literal_truth(g, r.allowed, v, g.set[j])
+                is_false, is_open = truth < 0, truth == 0
+            if is_false:
+                listed[f] = 0
                 break
-            if truth == 0:
+            if is_open:
                 n_open, at = n_open + 1, j
-        if found.listed[f] > 0 and n_open == 1:
+        if listed[f] > 0 and n_open == 1:
             has_changed = True
-            for x in range(g.starts[g.var[at] + 1] - g.starts[g.var[at]]):
-                r.allowed[g.starts[g.var[at]] + x] &= not g.member[g.set[at], x]
+            v = g.var[at]
+            for x in range(g.starts[v + 1] - g.starts[v]):
+                r.allowed[g.starts[v] + x] &= not g.member[g.set[at], x]
+            r.trial[v] = _only_value(g, r, v)
     return has_changed
+
+
+@compiled
+def copy_literals(g: Fields, chosen: np.ndarray, ground: Ground) -> None:
+    """Copy the literals of chosen features, and list them by variable; `begins` are given, `first` is zero."""
+    m = 0
+    for f in chosen:
+        for j in range(g.begins[f], g.begins[f + 1]):
+            ground.var[m], ground.set[m] = g.var[j], g.set[j]
+            ground.first[g.var[j] + 1] += 1
+            m += 1
+    for v in range(1, len(ground.first)):
+        ground.first[v] += ground.first[v - 1]
+    # each count moves from the start to the end of its variable, which is the start of the next
+    for k in range(len(chosen)):
+        for j in range(ground.begins[k], ground.begins[k + 1]):
+            at = ground.first[ground.var[j]]
+            ground.feature[at], ground.chosen[at] = k, ground.set[j]
+            ground.first[ground.var[j]] += 1
+    for v in range(len(ground.first) - 1, 0, -1):
+        ground.first[v] = ground.first[v - 1]
+    ground.first[0] = 0
 
 
 @compiled
@@ -347,26 +418,14 @@ def _random_value(g: Fields, r: Slice, v: int, rng: np.random.Generator) -> int:
 
 
 @compiled
-def jump(g: Fields, ground: Ground, s: World, r: Slice, found: State, max_flips: int,
-         rng: np.random.Generator) -> bool:
-    """Draw a world that satisfies the kept rules by SampleSAT from a random start; false if it finds none.
+def search(g: Fields, ground: Ground, r: Slice, found: State, max_flips: int, rng: np.random.Generator) -> bool:
+    """Draw a world that satisfies the listed features by SampleSAT from a random start; false if it finds none.
 
     Args:
-        ground: the same arrays, for the moves of the search.
-        found: room for the world of the search.
+        ground: the listed features, for the moves of the search.
+        found: gets the world; its other values are given.
     """
-    _start_step(r)
-    for f in range(len(g.weight)):
-        kept = _keeps(s, r, f, g.weight[f], rng)
-        found.listed[f] = 0 if not kept else 1 if g.weight[f] < 0 else -1
-        found.weight[f] = found.listed[f]
-    loops.copy(s.values, found.values)
     n = len(g.free)
-    loops.copy(g.domain, r.allowed)
-    for v in g.free:
-        _is_open(g, s, r, v, rng)
-    while _propagate(ground, r, found):
-        pass
     for v in g.free:
         found.values[v] = _random_value(g, r, v, rng)
     loops.follow(ground, found)
@@ -394,6 +453,4 @@ def jump(g: Fields, ground: Ground, s: World, r: Slice, found: State, max_flips:
         new = _random_value(g, r, v, rng)
         if loops.change(ground, found, None, v, new) == 0:
             loops.move(ground, found, None, v, new)
-    loops.copy(found.values, s.values)
-    refresh(g, s)
     return True
