@@ -13,15 +13,15 @@ from fixtures_reader import ROOT
 PACKAGE = ROOT / "src/logicmp"
 # a room imports itself and earlier rooms
 ROOMS = ["errors", "arguments", "files", "limits", "page", "parse", "recipes", "facts", "normalize", "ground", "plan",
-         "execute", "layer", "inference", "learning", "constrain", "estimator", "show", "demo", "serve", "cli"]
+         "execute", "inference", "layer", "learning", "constrain", "estimator", "show", "demo", "serve", "cli"]
 # next to the pipeline, with the rooms they may import
 BESIDE = {"oracle": {"errors", "parse", "oracle"},
-          "testing": {*ROOMS[: ROOMS.index("inference") + 1], "oracle", "testing"},
+          "testing": {*ROOMS[: ROOMS.index("layer") + 1], "oracle", "testing"},
           "__init__": {*ROOMS, "oracle", "testing"}, "__main__": {"cli"}}
 INSIDE_INFERENCE = ["method", "report", "answers", "moves", "search", "sampling", "exact", "bp", "hlmrf_loops", "hlmrf",
                     "tap", "mean_field", "auto", "run"]
-TORCH = ("execute/", "layer.py", "estimator.py", "inference/exact/", "inference/mean_field.py", "inference/auto.py",
-         "learning/", "constrain/", "demo/", "oracle/", "testing/")
+TORCH = ("execute/", "layer.py", "estimator.py", "inference/exact/", "inference/search/tensors.py",
+         "inference/mean_field.py", "inference/auto.py", "learning/", "constrain/", "demo/", "oracle/", "testing/")
 FILES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
 
 

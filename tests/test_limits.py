@@ -138,7 +138,7 @@ with kept(Limits(0.2), is_process=sys.argv[2] == "process") as progress:
 
 
 @pytest.mark.parametrize("kind, status, out, err", [
-    ("process", 3, "", "error: the time limit of 0.2 s was reached while importing\nhint: raise --max-seconds"),
+    ("process", 3, "", "error: the time limit of 0.2 s was reached while importing slow\nhint: raise --max-seconds"),
     # a module that is imported in part cannot be used again
     ("other", 0, "the import ended\n", "")])
 def test_an_import_is_ended_with_the_process_only(tmp_path: Path, kind: str, status: int, out: str, err: str) -> None:

@@ -1,7 +1,8 @@
 """Tables of the stored results and of the paper's.
 
-A result has the values `auc_pr`; `curve`, pairs (seconds, AUC-PR) during training; and `expected`, the seconds all
-iterations would have taken, if the run was given up. Its status is "done"; "> cap" if it reached the time limit; or
+A result has the values `auc_pr`; `curve`, pairs (seconds, AUC-PR) during training; `processor`, the seconds of
+processor time of a classical method; and `expected`, the seconds all iterations would have taken, if the run was given
+up. Its status is "done"; "> cap" if it reached the time limit; or
 "too large" if the method raised `CostError`.
 """
 
@@ -85,7 +86,8 @@ def _minutes(results: Sequence[Result]) -> str:
                     if r.get("expected") is not None and r.seconds < r.settings["max_seconds"]]
         pace = f" (≈ {statistics.mean(expected) / 60:,.0f})" if expected else ""
         return f"> {max(r.settings['max_seconds'] for r in results) / 60:.0f}{pace}"
-    return f"{statistics.mean(r.seconds for r in results) / 60:.2f}"
+    seconds = [r.get("processor") or r.seconds for r in results]
+    return f"{statistics.mean(seconds) / 60:.2f}" + ("‡" if any(r.get("processor") for r in results) else "")
 
 
 def _averages(found: Mapping[str, Mapping[str, BySplit]]) -> str:
@@ -151,5 +153,5 @@ def as_table(results: Sequence[Result]) -> str:
               _splits("uw_cse", found["uw_cse"], _minutes, PAPER_MINUTES),
               "### Seconds of one run, over all splits and seeds", _seconds(found), *_schedules(results),
               "± standard deviation over seeds; † stopped at the time limit, with the values it had then; ≈ given up "
-              "early, with the\nminutes that all iterations would take at its pace."]
+              "early, with the\nminutes that all iterations would take at its pace; ‡ processor time of all threads."]
     return "\n\n".join(parts) + "\n"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from logicmp import CostError
 from logicmp.errors import LimitError
+from logicmp.inference.run import METHODS as CLASSICAL
 from logicmp.show.progress import shown_progress
 
 from ..checkpoint import Checkpoint
@@ -33,7 +35,7 @@ class Runner:
         settings = {**chosen, **{key: value for key, value in plan.settings.items()
                                  if key not in ("max_seconds", "is_plain")}}
         max_seconds = plan.settings["max_seconds"]
-        status, values = "done", {}
+        status, values, began = "done", {}, time.process_time()
         with shown_progress() as progress:
             context = Context(plan.seed, max_seconds, self.give_up, self.data, settings, progress=progress,
                               checkpoint=Checkpoint(unfinished(plan, self.results)))
@@ -51,5 +53,8 @@ class Runner:
             except CostError as error:
                 status = "too large"
                 print(f"{plan.title}: {error.message}", file=sys.stderr)
+        if plan.method in CLASSICAL:
+            # these are compared by minutes, and the machine may be busy
+            values["processor"] = round(time.process_time() - began, 1)
         return [replace(plan, status=status, values={**values, "curve": context.curve},
                         settings={"max_seconds": max_seconds, **settings}, seconds=round(context.seconds, 2))]

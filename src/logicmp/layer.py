@@ -1,6 +1,6 @@
 """The layer: rules in, corrected and differentiable predictions out.
 
-Room: execute -> **layer** -> inference, learning, constrain.  Paper: Algorithm 1, Eq. 2.
+Room: execute, inference -> **layer** -> learning, constrain.  Paper: Algorithm 1, Eq. 2.
 
     layer = LogicMP("2 C(a,b) ^ C(b,c) => C(a,c)")
     logits = layer(logits)                          # [batch, n, n] in, [batch, n, n] out
@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from functools import partial
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, overload
 
@@ -22,51 +21,20 @@ from .arguments import AtLeastOne, Count, FinitePositive, Range, Sizes, checked
 from .errors import CostError, LogicMPError
 from .execute import saved
 from .execute.dense import DenseExecutor
-from .execute.entries import ONE_SIZE
-from .execute.exact_run import ExactPlans, ExactRun, read_labels
+from .execute.exact_run import ExactRun, read_labels
 from .execute.explain import Push, explain_atom
-from .execute.inputs import FLOATS, Evidence, Inputs, Logits, Mask, fact_tensors, has_sparse, read_inputs
-from .execute.listed import Listed
-from .execute.lists import make_sparse_run
-from .execute.marginals import as_given
-from .execute.mean_field import Run, Watch, calibrates, initial_weights
+from .execute.inputs import FLOATS, Evidence, Logits, Mask, fact_tensors, has_sparse
+from .execute.mean_field import Run, Watch, initial_weights
 from .execute.networks import Networks
-from .execute.plans import Plans
-from .execute.report import Report, Trace, Warnings, build_exact_report, build_report, build_trace
-from .execute.schedule import SCHEDULES, Schedule, make_schedule
-from .execute.state import is_sharded, is_tracing
-from .ground.engine import Grounding
-from .normalize.build import SEMANTICS
+from .execute.report import Report, Trace, build_trace
+from .execute.schedule import Schedule, make_schedule
+from .execute.solve import Options, Solver
+from .limits import Limits
 from .parse.load import parse_theory
 from .parse.theory import Theory
 from .plan.build import MAX_ELEMENTS
 
-METHODS = ("mean-field", "exact", "auto")
 Float = Annotated[torch.dtype, Range("floating point, for example torch.float32", FLOATS.__contains__)]
-
-
-@dataclass(frozen=True)
-class Options:
-    """Everything a layer is made from besides its rules; saved with it."""
-
-    schedule: Schedule = SCHEDULES["adaptive"]
-    learn_weights: bool = True
-    semantics: str = "exact"
-    reduce: str = "sum"
-    hard_weight: float = 10.0
-    positive_weights: bool = False
-    sizes: dict[str, int] = field(default_factory=dict)
-    max_elements: int = MAX_ELEMENTS
-    method: str = "mean-field"
-
-    def __post_init__(self) -> None:
-        for name, value, known in (("semantics", self.semantics, SEMANTICS), ("reduce", self.reduce, ("sum", "mean")),
-                                   ("method", self.method, METHODS)):
-            if value not in known:
-                raise LogicMPError(f"unknown {name} {value!r}", f"available: {', '.join(known)}")
-        if self.method == "exact" and self.reduce == "mean":
-            raise LogicMPError("method='exact' needs reduce='sum': 'mean' divides weights as mean field needs it",
-                               "use reduce='sum', or method='mean-field'")
 
 
 class LogicMP(nn.Module):
@@ -122,26 +90,14 @@ class LogicMP(nn.Module):
         self.options = Options(make_schedule(schedule, iterations, damping, tolerance), learn_weights, semantics,
                                reduce, hard_weight, positive_weights,
                                {name: int(size) for name, size in (sizes or {}).items()}, max_elements, method)
-        # for sparse tensors, by their indices
-        self._sparse: list[Any] = []
-        self._grounding: Grounding | None = None
-        if group is not None:
-            from .execute.shares import ProcessShares
-
-            self._grounding = Grounding(shares=ProcessShares(group))
-        # dense evidence that is mostly false
-        self._listed: Listed | None = None
-        self._warn = Warnings()
         # as it was given; `theory` is without the facts, which are evidence
         self.source = parse_theory(theory) if isinstance(theory, str) else theory
         self.theory, facts = self.source.split_facts()
-        self._plans = Plans(self.theory, semantics, reduce, max_elements)
+        self._solver = Solver(self.theory, self.options, group)
         self._facts = tuple(facts)
         for k, values in enumerate(fact_tensors(self.theory, facts).values() if facts else ()):
             self.register_buffer(f"_facts_{k}", values, persistent=False)
         self.networks = Networks(self.theory, predicates) if predicates else None
-        # plans of exact inference, made when first needed
-        self._exact_plans: ExactPlans | None = None
         known = self.theory.with_sizes(self.options.sizes)
         self.raw_weights = nn.ParameterList()
         weights = initial_weights(self.theory, known, hard_weight, dtype)
@@ -160,90 +116,30 @@ class LogicMP(nn.Module):
     @property
     def weights(self) -> list[Tensor]:
         """The weight of each rule, as it acts; a tensor for a rule with one weight per constant."""
-        found = [nn.functional.softplus(raw) if self.options.positive_weights and not rule.is_hard else raw
-                 for raw, rule in zip(self.raw_weights, self.theory.rules, strict=True)]
-        if not is_sharded():
-            return found
-        from .execute.sharded import replicate
-
-        return replicate(found)
+        return [nn.functional.softplus(raw) if self.options.positive_weights and not rule.is_hard else raw
+                for raw, rule in zip(self.raw_weights, self.theory.rules, strict=True)]
 
     def executor(self, sizes: Mapping[str, int], observed: Sequence[str] = ()) -> DenseExecutor:
         """The plan for given sizes and observed predicates, ready to run; planned when first needed."""
-        return self._plans.find(sizes, observed)
+        return self._solver.plans.find(sizes, observed)
 
-    def _with_facts(self, evidence: Evidence | None) -> Evidence | None:
-        """The evidence of a call, and the facts in the theory for predicates without evidence."""
-        if not self._facts or (evidence is not None and not isinstance(evidence, Mapping)):
-            return evidence
-        return {**{name: getattr(self, f"_facts_{k}") for k, name in enumerate(self._facts)}, **(evidence or {})}
-
-    def _logits(self, unary: Logits, evidence: Evidence | None) -> Logits:
-        """What a call has given, with the logits of networks in place of features."""
-        return unary if self.networks is None else self.networks.evaluate(unary, evidence)
-
-    def _inputs(self, unary: Logits, evidence: Evidence | None, mask: Mask | None) -> Inputs:
-        unary = self._logits(unary, evidence)
-        inputs = read_inputs(self.theory, unary, self._with_facts(evidence), mask, self.options.sizes)
-        if len(self.raw_weights) and self.raw_weights[0].device != inputs.like.device:
-            raise LogicMPError(f"the layer's weights are on {self.raw_weights[0].device}, log-odds on "
-                               f"{inputs.like.device}", f"call .to({str(inputs.like.device)!r}) on the layer")
-        return inputs
+    def _given(self, unary: Logits, evidence: Evidence | None) -> tuple[Logits, Evidence | None]:
+        """Logits of networks in place of features, and facts in the theory for predicates without evidence."""
+        if self.networks is not None:
+            unary = self.networks.evaluate(unary, evidence)
+        if self._facts and (evidence is None or isinstance(evidence, Mapping)):
+            evidence = {**{name: getattr(self, f"_facts_{k}") for k, name in enumerate(self._facts)},
+                        **(evidence or {})}
+        return unary, evidence
 
     def _run(self, unary: Logits, evidence: Evidence | None, mask: Mask | None, may_list: bool = True) -> Run:
-        weights, unary = self.weights, self._logits(unary, evidence)
-        if has_sparse(self.theory, unary, evidence):
-            return make_sparse_run(self.theory, unary, self._with_facts(evidence), mask, self.options.sizes, weights,
-                                   self.options.semantics, self.options.reduce, self._sparse,
-                                   grounding=self._grounding)
-        given = self._with_facts(evidence)
-        if may_list and isinstance(given, Mapping) and not is_tracing():
-            self._listed = self._listed or Listed()
-            run = self._listed.run(self.executor, self.theory, unary, given, mask, self.options.sizes, weights,
-                                   self.options.semantics, self.options.reduce)
-            if run is not None:
-                return run
-        inputs = self._inputs(unary, evidence, mask)
-        return Run(self.executor(inputs.sizes, tuple(inputs.observed)), inputs, weights, self.options.reduce)
+        return self._solver.run(*self._given(unary, evidence), mask, self.weights, may_list)
 
-    def exact(self, unary: Logits, evidence: Evidence | None = None, mask: Mask | None = None) -> ExactRun:
-        """Exact inference on an input, ready to run; `print` it for its width and cost. Planned once per evidence.
-
-        Under method "auto" the limits are lower, and what exceeds them is left to mean field.
-
-        Args:
-            unary, evidence, mask: as for `forward`.
-        """
-        inputs = self._inputs(unary, evidence, mask)
-        found: ExactRun = self._exact(inputs, evidence, self.options.method == "auto")
-        return found
-
-    @property
-    def _may_be_exact(self) -> bool:
-        """Whether the options allow exact inference; method "exact" has checked them."""
-        return self.options.method == "exact" or (self.options.semantics != "paper" and self.options.reduce == "sum")
-
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
-    def _exact(self, inputs: Inputs, evidence: Evidence | None, is_cheap: bool = False) -> ExactRun:
-        if is_tracing():
-            raise LogicMPError("exact inference cannot be exported or transformed by torch.func",
-                               "use method='mean-field' there")
-        if self._exact_plans is None:
-            self._exact_plans = ExactPlans(self.theory, self.options.semantics)
-        run = ExactRun(self._exact_plans.find(inputs, self._with_facts(evidence), is_cheap), inputs, self.weights)
-        for part in run.parts:
-            if not is_cheap and part.plan is not None:
-                part.plan.reject_wide()
-        return run
-
-    def _narrow(self, inputs: Inputs, evidence: Evidence | None, way_out: str) -> ExactRun:
-        """Exact inference on all components, whatever the method; the error for those too wide names a way out."""
-        try:
-            run: ExactRun = self._exact(inputs, evidence)
-        except CostError as error:
-            is_mask = (error.hint or "").startswith(ONE_SIZE)
-            raise CostError(error.message, error.span, f"{ONE_SIZE}; or {way_out}" if is_mask else way_out) from None
-        return run
+    def _narrow(self, unary: Logits, evidence: Evidence | None, mask: Mask | None, way_out: str) -> ExactRun:
+        """Exact inference on all components; the error for those too wide names a way out."""
+        unary, evidence = self._given(unary, evidence)
+        inputs = self._solver.read(unary, evidence, mask, self.weights)
+        return self._solver.narrow(inputs, evidence, self.weights, way_out)
 
     # inference
 
@@ -273,60 +169,20 @@ class LogicMP(nn.Module):
         Returns:
             A tensor for a tensor, a dict for a dict, of the shapes that came in; and the logits of all networks.
         """
-        unary = self._logits(unary, evidence)
-        if not torch.compiler.is_compiling() and not is_sharded():
-            given = [x for x in (unary, evidence) if isinstance(x, Mapping)]
-            tensors = [unary, *(x for group in given for x in group.values())]
-            mesh = next((x.device_mesh for x in tensors if hasattr(x, "device_mesh")), None)
-            if mesh is not None:
-                from .execute.sharded import as_placed, sharded
+        return self._solver.output(*self._given(unary, evidence), mask, self.weights)
 
-                with sharded(mesh, self.options.method, self.options.schedule.tolerance, unary):
-                    placed: Tensor | dict[str, Tensor] = as_placed(self.forward(unary, evidence, mask), unary)
-                return placed
-        if self.options.method == "mean-field":
-            self._warn.of_hard_rules(self.theory, self.options.hard_weight)
-            run = self._run(unary, evidence, mask)
-            inputs, logits = run.inputs, run.iterate(self.options.schedule)
-            self._warn.of_collapse(run, logits)
-            output = run.output
-        else:
-            inputs = self._inputs(unary, evidence, mask)
-            logits = self._solve(inputs, evidence)
-            output = partial(_output, inputs, self.theory)
-        if isinstance(unary, Tensor):
-            # it belongs to the predicate that comes first
-            return output(logits, next(iter(inputs.unary)), unary.shape)
-        return {name: output(logits, name, x.shape) for name, x in unary.items()}
+    def exact(self, unary: Logits, evidence: Evidence | None = None, mask: Mask | None = None) -> ExactRun:
+        """Exact inference on an input, ready to run; `print` it for its width and cost. Planned once per evidence.
 
-    def _solve(self, inputs: Inputs, evidence: Evidence | None) -> dict[str, Tensor]:
-        """The logits of method "exact" or "auto": exact marginals, and mean field for what is too wide."""
-        if not self._may_be_exact:
-            return self._mean_field(inputs)
-        run = self._exact_output(inputs, evidence)
-        if all(part.plan is None for part in run.parts):
-            return self._mean_field(inputs)
-        exact = run.logits()
-        if run.is_complete:
-            return exact
-        rest = self._mean_field(inputs, run.has_wide_hard_rules)
-        return {name: torch.where(run.is_exact(name), exact[name], x) for name, x in rest.items()}
+        Under method "auto" the limits are lower, and what exceeds them is left to mean field.
 
-    def _exact_output(self, inputs: Inputs, evidence: Evidence | None) -> ExactRun:
-        """Exact inference for the output; under "auto" the logits decide how strong rules without weights are."""
-        is_auto, schedule = self.options.method == "auto", self.options.schedule
-        run: ExactRun = self._exact(inputs, evidence, is_auto)
-        if is_auto and calibrates(schedule, self.theory) and any(part.plan is not None for part in run.parts):
-            return run.sharpened(self._run_on(inputs).strength(schedule))
-        return run
-
-    def _mean_field(self, inputs: Inputs, has_hard_rules: bool = True) -> dict[str, Tensor]:
-        if has_hard_rules:
-            self._warn.of_hard_rules(self.theory, self.options.hard_weight)
-        return self._run_on(inputs).iterate(self.options.schedule)
-
-    def _run_on(self, inputs: Inputs) -> Run:
-        return Run(self.executor(inputs.sizes, tuple(inputs.observed)), inputs, self.weights, self.options.reduce)
+        Args:
+            unary, evidence, mask: as for `forward`.
+        """
+        unary, evidence = self._given(unary, evidence)
+        inputs = self._solver.read(unary, evidence, mask, self.weights)
+        found: ExactRun = self._solver.exact(inputs, evidence, self.weights, self.options.method == "auto")
+        return found
 
     def log_z(self, unary: Logits, evidence: Evidence | None = None) -> Tensor:
         """The log-partition function of Eq. 1 by exact inference, [batch...]; differentiable.
@@ -334,8 +190,8 @@ class LogicMP(nn.Module):
         Args:
             unary, evidence: as for `forward`.
         """
-        inputs = self._inputs(unary, evidence, None)
-        return self._narrow(inputs, evidence, "use elbo, a lower bound").log_z().reshape(inputs.batch)
+        run = self._narrow(unary, evidence, None, "use elbo, a lower bound")
+        return run.log_z().reshape(run.inputs.batch)
 
     def loss(self, unary: Logits, labels: Logits, evidence: Evidence | None = None,
              mask: Mask | None = None) -> Tensor:
@@ -350,34 +206,44 @@ class LogicMP(nn.Module):
                 label is missing: 1 and 0, or the index of the label if multi-class. Those of masked entities are
                 ignored.
         """
-        inputs = self._inputs(unary, evidence, mask)
-        given = {next(iter(inputs.unary)): labels} if isinstance(labels, Tensor) else labels
-        run = self._narrow(inputs, evidence, "train with a loss on the output, for example binary cross-entropy")
-        return run.loss(read_labels(self.theory, given, inputs)).reshape(inputs.batch)
+        run = self._narrow(unary, evidence, mask, "train with a loss on the output, for example binary cross-entropy")
+        given = {next(iter(run.inputs.unary)): labels} if isinstance(labels, Tensor) else labels
+        return run.loss(read_labels(self.theory, given, run.inputs)).reshape(run.inputs.batch)
 
     @overload
-    def decode(self, unary: Tensor, evidence: Evidence | None = None, mask: Mask | None = None) -> Tensor: ...
+    def decode(self, unary: Tensor, evidence: Evidence | None = None, mask: Mask | None = None,
+               max_seconds: float = 60.0) -> Tensor: ...
 
     @overload
-    def decode(self, unary: Mapping[str, Tensor], evidence: Evidence | None = None,
-               mask: Mask | None = None) -> dict[str, Tensor]: ...
+    def decode(self, unary: Mapping[str, Tensor], evidence: Evidence | None = None, mask: Mask | None = None,
+               max_seconds: float = 60.0) -> dict[str, Tensor]: ...
 
-    def decode(self, unary: Logits, evidence: Evidence | None = None,
-               mask: Mask | None = None) -> Tensor | dict[str, Tensor]:
-        """The most probable world by exact inference: bool tensors, or label indices for a multi-class predicate.
+    def decode(self, unary: Logits, evidence: Evidence | None = None, mask: Mask | None = None,
+               max_seconds: float = 60.0) -> Tensor | dict[str, Tensor]:
+        """The most probable world: bool tensors, or label indices for a multi-class predicate.
 
-        Soft rules count with their weights, and hard rules are always satisfied. Rules that are too wide raise a
-        CostError: use `logicmp.decode`, whose solvers take every rule as hard.
+        Soft rules count with their weights, and hard rules are always satisfied. Narrow rules are solved exactly, the
+        whole batch at once; others by the solvers of `infer`'s method "map", item by item, which need
+        `logicmp[map]`. A warning says for how many items the world is not proven to be the best.
 
         Args:
             unary, evidence, mask: as for `forward`. Atoms of masked entities are false, their labels 0.
+            max_seconds: time limit of the solvers for the whole batch, in seconds.
 
         Returns:
             A tensor for a tensor, a dict for a dict; observed predicates are left out.
         """
-        inputs = self._inputs(unary, evidence, mask)
-        found = self._narrow(inputs, evidence, "use logicmp.decode(theory, logits, method='ilp'), whose solvers take "
-                             "every rule as hard; or give more evidence").best(self.theory)
+        given, evidence = self._given(unary, evidence)
+        inputs = self._solver.read(given, evidence, mask, self.weights)
+        try:
+            run: ExactRun = self._solver.exact(inputs, evidence, self.weights)
+            found = run.best(self.theory)
+        except CostError:
+            from .inference.search.tensors import best_worlds
+
+            found, n_proven = best_worlds(self.theory, inputs, self.weights, self.options.semantics,
+                                          Limits(max_seconds))
+            self._solver.warn.of_unproven(len(inputs.like) - n_proven, len(inputs.like))
         return next(iter(found.values())) if isinstance(unary, Tensor) else found
 
     def train(self, mode: bool = True) -> LogicMP:
@@ -387,7 +253,7 @@ class LogicMP(nn.Module):
             mode: whether the layer will be trained.
         """
         if self.training and not mode:
-            self._warn.of_useless_weights(self.theory, self.weights)
+            self._solver.warn.of_useless_weights(self.theory, self.weights)
         super().train(mode)
         return self
 
@@ -468,12 +334,12 @@ class LogicMP(nn.Module):
             item: which item of the batch.
         """
         with torch.no_grad():
-            unary = self._logits(unary, evidence)
+            unary, evidence = self._given(unary, evidence)
             if has_sparse(self.theory, unary, evidence):
                 raise LogicMPError("explain needs dense tensors",
                                    "call .to_dense() on a part of the data that has the atom")
-            return explain_atom(self._run(unary, evidence, mask, may_list=False), self.options.schedule, atom, item,
-                                self.options.semantics)
+            run = self._solver.run(unary, evidence, mask, self.weights, may_list=False)
+            return explain_atom(run, self.options.schedule, atom, item, self.options.semantics)
 
     def report(self, unary: Logits, evidence: Evidence | None = None, mask: Mask | None = None) -> Report:
         """What the rules did to these logits, without labels: violations, pushes, convergence, and what to change.
@@ -482,14 +348,7 @@ class LogicMP(nn.Module):
             unary, evidence, mask: as for `forward`; all items of a batch are reported together.
         """
         with torch.no_grad():
-            is_plain = self.options.method == "mean-field" or not self._may_be_exact
-            run = self._run(unary, evidence, mask, may_list=is_plain)
-            if is_plain:
-                return build_report(run, self.options.schedule)
-            exact = self._exact_output(run.inputs, evidence)
-            if not exact.is_complete:
-                return build_report(run, self.options.schedule, str(exact))
-            return build_exact_report(run, exact.logits(), exact.violations(), str(exact))
+            return self._solver.report(*self._given(unary, evidence), mask, self.weights)
 
     # saving
 
@@ -542,13 +401,5 @@ class LogicMP(nn.Module):
         saved.check_rules(Path(folder), layer._saved().rules)
         return layer
 
-    def __getstate__(self) -> dict[str, Any]:
-        # plans are made again when needed; a process group cannot be copied
-        return {**self.__dict__, "_exact_plans": None, "_sparse": [], "_listed": None, "_grounding": None}
-
     def extra_repr(self) -> str:
         return f"{len(self.theory.rules)} rules, {self.options.schedule}"
-
-
-def _output(inputs: Inputs, theory: Theory, logits: Mapping[str, Tensor], name: str, shape: torch.Size) -> Tensor:
-    return as_given(inputs, theory.predicate[name], logits, shape)

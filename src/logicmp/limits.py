@@ -30,7 +30,7 @@ MAX_GROUNDINGS = 10_000_000
 SHARE = 0.8
 # a command without an answer is ended this many seconds after its time; one with an answer later, by a factor and
 # seconds: methods stop by themselves, and need a moment for that
-SOON = 0.4
+SOON = 0.25
 LATE, GRACE = 1.15, 0.6
 # tasks before the first step of a method
 PREPARATIONS = ("reading", "importing", "grounding")
@@ -165,14 +165,17 @@ def kept(limits: Limits, progress: Progress = silent, is_process: bool = False) 
         late = limits.now() - limits.start - LATE * limits.seconds - GRACE
         if has_step[0] and late < 0:
             return
+        package = _imported(frame)
+        if package:
+            last[0] = f" while importing {package}"
         error = LimitError(f"the time limit of {limits.seconds:g} s was reached{last[0]}", MORE_TIME)
         # a module that is imported in part cannot be used again, so an import goes on while there is time for it
-        if late < 0.2 and _is_importing(frame):
+        if late < 0.2 and package:
             return
         if is_process and late >= 0.2:
             os.write(2, f"error: {error}\n".encode())
             os._exit(LIMIT_REACHED)
-        if not _is_importing(frame):
+        if not package:
             # time to clean up
             signal.setitimer(signal.ITIMER_REAL, 0.5)
             raise error
@@ -198,12 +201,15 @@ def kept(limits: Limits, progress: Progress = silent, is_process: bool = False) 
         _limit_memory(None, old)
 
 
-def _is_importing(frame: FrameType | None) -> bool:
+def _imported(frame: FrameType | None) -> str:
+    """The package that is imported in a frame, the first of another project if there are several; "" if none is."""
+    found, own = "", __name__.partition(".")[0]
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
-            return True
+            package = str(frame.f_locals.get("name", "")).partition(".")[0]
+            found = package if package not in ("", own) else found or own
         frame = frame.f_back
-    return False
+    return found
 
 
 def _limit_memory(n_bytes: int | None, old: tuple[int, int] | None = None) -> tuple[int, int] | None:

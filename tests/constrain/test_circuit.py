@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from logicmp import LogicMPError, compile_rules, oracle
 from logicmp.constrain.circuit import Circuit
 from logicmp.constrain.cnf import as_constraints
-from logicmp.constrain.tensors import read_potentials
 from logicmp.execute.inputs import read_inputs
+from logicmp.execute.values import read_potentials
 from logicmp.testing.random_models import random_model
 from logicmp.testing.random_theories import ALL, random_theory
 

@@ -13,7 +13,7 @@ from worlds import all_assignments, to_tensors
 
 from logicmp import SPL, LogicMP, LogicMPError, SemanticLoss, SLrelax, Theory, oracle, parse_theory
 from logicmp.constrain.cnf import as_constraints
-from logicmp.constrain.tensors import as_evidence
+from logicmp.execute.values import as_evidence
 from logicmp.testing.random_models import random_model
 from logicmp.testing.random_theories import ALL
 

@@ -45,7 +45,7 @@ def test_equal_to_one_by_one(rules: str, shapes: dict[str, tuple[int, ...]], is_
     options: dict[str, Any] = {"dtype": torch.float64, "schedule": schedule, "reduce": "mean" if is_masked else "sum"}
     layer = LogicMP(rules, **options)
     got = outputs(layer, unary, mask)
-    (executor,) = layer._plans.known.values()
+    (executor,) = layer._solver.plans.known.values()
     assert any(receiver.alike for receiver in executor._receivers.values())
     monkeypatch.setattr(receive, "MIN_ALIKE", 10**9)
     for one, other in zip(got, outputs(LogicMP(rules, **options), unary, mask), strict=True):
@@ -67,7 +67,7 @@ def test_random_theories(monkeypatch: pytest.MonkeyPatch) -> None:
             except CostError:
                 break
             if limit == 1:
-                n_alike += any(r.alike for e in layer._plans.known.values() for r in e._receivers.values())
+                n_alike += any(r.alike for e in layer._solver.plans.known.values() for r in e._receivers.values())
         if len(found) == 2:
             for name, x in found[0].items():
                 torch.testing.assert_close(x, found[1][name], rtol=1e-9, atol=1e-10)

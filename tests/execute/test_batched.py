@@ -100,7 +100,7 @@ def test_in_the_layer(schedule: str, reduce: str, is_masked: bool, monkeypatch: 
         slopes = torch.autograd.grad((out * torch.linspace(-1, 1, 72).reshape(2, 9, 4)).sum(),
                                      [unary, *layer.parameters()])
         found.append([out, layer.violations(unary, mask=mask), *slopes])
-        (executor,) = layer._plans.known.values()
+        (executor,) = layer._solver.plans.known.values()
         assert isinstance(executor, BatchedExecutor) == (limit == 4)
     for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
@@ -130,5 +130,5 @@ def test_one_plan_serves_inputs_of_other_sizes() -> None:
         unary = {"C": torch.randn(2, n, n, dtype=torch.float64), "D": torch.randn(2, n, dtype=torch.float64)}
         found, fresh = layer(unary), LogicMP(rules, schedule="paper", dtype=torch.float64)(unary)
         assert all(torch.equal(found[name], fresh[name]) for name in fresh)
-    (executor,) = layer._plans.known.values()
+    (executor,) = layer._solver.plans.known.values()
     assert isinstance(executor, BatchedExecutor)

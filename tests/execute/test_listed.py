@@ -125,7 +125,7 @@ def test_a_tensor_that_changed_in_place_is_listed_again() -> None:
 def test_a_list_lives_as_long_as_its_tensor() -> None:
     layer, evidence = layer_of("hierarchy"), links()
     layer(unary_of(layer, ()), {"parent": evidence})
-    kept = layer._listed
+    kept = layer._solver.listed
     assert kept is not None
     assert len(kept._known) == 1
     del evidence

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from logicmp import LogicMP, LogicMPError, Theory, oracle, parse_theory
 from logicmp.execute.schedule import SCHEDULES, Schedule, make_schedule
+from logicmp.execute.solve import Options
 from logicmp.execute.state import Call
-from logicmp.layer import Options
 
 TRANSITIVITY = "0.9 C(a,b) ^ C(b,c) => C(a,c)"
 THEORIES = {

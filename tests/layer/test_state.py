@@ -298,7 +298,7 @@ def test_sizes_near_each_other_share_a_plan_where_it_does_not_depend_on_them(rul
         slopes = [torch.autograd.grad(result.sum(), logits)[0] for result in (found, expected)]
         torch.testing.assert_close(*slopes)
     # 32 to 35, ..., 44 to 47
-    assert len(layer._plans.known) == (4 if reduce == "sum" else 16)
+    assert len(layer._solver.plans.known) == (4 if reduce == "sum" else 16)
 
 
 def test_a_layer_does_not_keep_plans_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -306,7 +306,7 @@ def test_a_layer_does_not_keep_plans_for_ever(monkeypatch: pytest.MonkeyPatch) -
     layer = LogicMP("C(a,b) ^ C(b,c) => C(a,c)")
     for n in range(2, 8):
         layer(torch.zeros(n, n))
-    assert len(layer._plans.known) == 3
+    assert len(layer._solver.plans.known) == 3
     first = layer.executor({"thing": 7})
     assert first is layer.executor({"thing": 7})
 

@@ -122,7 +122,7 @@ def test_a_plan_that_depends_on_the_sizes_is_compiled_for_each(dynamo: Any) -> N
         unary = {"P": torch.randn(2, 2, 2), "C": torch.randn(2, n)}
         check(run(unary), layer(unary))
     assert counter.frame_count == 2
-    assert not layer._plans.open
+    assert not layer._solver.plans.open
 
 
 def test_compiling_prints_no_warning(dynamo: Any, capfd: pytest.CaptureFixture[str]) -> None:

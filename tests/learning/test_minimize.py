@@ -30,6 +30,8 @@ def test_a_run_converges_and_reports_every_iteration() -> None:
     assert ended == "converged" and state.best.tolist() == pytest.approx([1, 1], abs=1e-5)
     assert [progress.number for progress in seen] == list(range(state.iteration + 1))
     assert seen[-1].gradient <= 1e-6 < seen[-2].gradient and seen[-1].held_out is None
+    done = [progress.done for progress in seen]
+    assert done == sorted(done) and done[0] == 0 and 0 < done[-2] < 1 == done[-1]
 
 
 def test_a_run_stops_after_max_iterations() -> None:

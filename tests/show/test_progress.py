@@ -54,7 +54,7 @@ def test_a_file_gets_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     monkeypatch.setattr("sys.stderr", file := io.StringIO())
     run(quiet=False)
     with shown_status("reading") as show:
-        show("iteration 1")
+        show("iteration 1", 0.5)
     assert file.getvalue() == "" and capsys.readouterr().out == ""
 
 
@@ -62,5 +62,5 @@ def test_a_status_line_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr("sys.stderr", terminal := Terminal())
     with shown_status("reading") as show:
-        show("iteration 1")
-    assert "iteration 1" in terminal.getvalue()
+        show("iteration 1", 0.5)
+    assert "iteration 1" in terminal.getvalue() and "left" in terminal.getvalue()

@@ -99,7 +99,7 @@ def learn(
 
     def watch(iteration: LearningProgress) -> None:
         course.append(iteration)
-        show(_describe(iteration))
+        show(_describe(iteration), iteration.done)
 
     with _interruptible(checkpoint), shown_status("reading the databases") as show:
         learned = run(

@@ -20,6 +20,8 @@ from torch import Tensor
 from ..arguments import NotNegative, checked
 from ..errors import CostError, LogicMPError, RuleError
 from ..execute.inputs import Inputs, Mask, fact_tensors, read_inputs, world_from_tensors
+from ..execute.items import Values, existing_entities, item_of, join_items, select_entities
+from ..execute.values import as_evidence, certain_logits, value_scores, write_answer, write_values
 from ..facts.world import with_sizes
 from ..ground.build import build_network
 from ..inference.moves.arrays import build_arrays
@@ -27,18 +29,15 @@ from ..inference.search.ilp import solve_ilp
 from ..inference.search.maxsat import solve_maxsat
 from ..layer import LogicMP
 from ..limits import Limits
-from ..parse.syntax import Not, Variable, atoms, terms
+from ..parse.syntax import Not
 from ..parse.theory import Predicate, Theory
 from .cluster import best_clusters
 from .cnf import as_constraints, ground_constraints
-from .tensors import as_evidence, certain_logits, value_scores, write_answer, write_values
 
 _SOLVERS = {"ilp": solve_ilp, "maxsat": solve_maxsat}
 DECODERS = ("threshold", *_SOLVERS, "exact", "clustering")
 TOO_BIG = ("use clustering, if the rules make one predicate an equivalence relation; or threshold after the LogicMP "
            "layer")
-# an answer by predicate: bool in the shape of its logits, or the index of the label for a multi-class predicate
-Values = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
@@ -111,8 +110,8 @@ def decode(theory: Theory | str, logits: Tensor | Mapping[str, Tensor], evidence
     n_items = len(inputs.like)
     if not n_items:
         raise LogicMPError("there is nothing to decode: the batch is empty")
-    kept = [_existing(constraints, inputs, k) for k in range(n_items)]
-    items = [_item(constraints, inputs, k, kept[k]) for k in range(n_items)]
+    kept = [existing_entities(constraints, inputs, k) for k in range(n_items)]
+    items = [item_of(constraints, inputs, k, kept[k]) for k in range(n_items)]
     layer, limits = LogicMP(constraints), Limits(max_seconds)
     found = [_threshold(constraints, item) for item in items]
     before = after = count_violations(layer, found)
@@ -123,7 +122,8 @@ def decode(theory: Theory | str, logits: Tensor | Mapping[str, Tensor], evidence
         best = _exact(layer, inputs) if method == "exact" and todo else {}
         for k in todo:
             if method == "exact":
-                answer, optimal[k] = _select(constraints, {name: x[k] for name, x in best.items()}, kept[k]), True
+                own = {name: x[k] for name, x in best.items()}
+                answer, optimal[k] = select_entities(constraints, own, kept[k]), True
             elif method == "clustering":
                 answer, optimal[k] = _cluster(layer, items[k], limits)
             else:
@@ -136,11 +136,7 @@ def decode(theory: Theory | str, logits: Tensor | Mapping[str, Tensor], evidence
     if method == "clustering":
         _reject_other_rules(constraints, after)
     shape = (*inputs.batch, len(constraints.rules))
-    values = {}
-    for name in inputs.unary:
-        whole = torch.stack([_with_padding(constraints.predicate[name], answer[name], inputs, kept[k])
-                             for k, answer in enumerate(found)])
-        values[name] = whole.reshape((*inputs.batch, *whole.shape[1:]))
+    values = join_items(constraints, found, inputs, kept)
     # the first element that is together with each element, renumbered; padding is alone
     clusters = {} if method != "clustering" else {
         name: (together | torch.eye(together.shape[-1], dtype=torch.bool)).int().argmax(-1) for name, together in
@@ -175,58 +171,6 @@ def _count_by_grounding(theory: Theory, answer: Values) -> Tensor:
     return torch.tensor([round(part.sum()) for part in np.split(network.base, network.offsets[1:-1])])
 
 
-def _existing(theory: Theory, inputs: Inputs, k: int) -> dict[str, Tensor]:
-    """By masked type, the entities that exist in an item; raise if the rules cannot be applied to them alone."""
-    found = {name: (mask[k] > 0).nonzero()[:, 0].cpu() for name, mask in inputs.masks.items()}
-    for name, entities in found.items():
-        first, n = int(entities[:1].sum()), len(entities)
-        if not n:
-            raise LogicMPError(f"mask leaves no {name} in item {k}", "remove the item")
-        if bool((entities != torch.arange(first, first + n)).any()) and name in _ordered_types(theory):
-            raise LogicMPError(f"mask of {name} has a gap in item {k}, but a rule has neighbours such as i+1",
-                               "put padding before or after the entities; or use LogicMP(rules, method='exact').decode")
-        n_named = len(theory.type[name].constants)
-        if not torch.equal(entities[:n_named], torch.arange(n_named)):
-            raise LogicMPError(f"mask removes {name} {theory.type[name].constants[0]} or another one that the rules "
-                               f"name, in item {k}", "mark all entities that the rules name as existing")
-    return found
-
-
-def _ordered_types(theory: Theory) -> set[str]:
-    """The types with neighbours, i+1."""
-    return {term.type for rule in theory.rules for leaf in atoms(rule.formula) for term in terms(leaf)
-            if isinstance(term, Variable) and term.offset}
-
-
-def _select(theory: Theory, tensors: Mapping[str, Tensor], kept: Mapping[str, Tensor], n_before: int = 0) -> Values:
-    """The entities that exist, of tensors with some dimensions before those of the arguments."""
-    found = dict(tensors)
-    for name in tensors:
-        for k, type_name in enumerate(theory.predicate[name].types):
-            if type_name in kept:
-                found[name] = found[name].index_select(n_before + k, kept[type_name].to(found[name].device))
-    return found
-
-
-def _with_padding(predicate: Predicate, answer: Tensor, inputs: Inputs, kept: Mapping[str, Tensor]) -> Tensor:
-    """An answer in the sizes of the call: false, or label 0, where an entity does not exist."""
-    if not kept:
-        return answer
-    whole = answer.new_zeros([inputs.sizes[t] for t in predicate.types])
-    places = [kept.get(t, torch.arange(inputs.sizes[t])).to(answer.device) for t in predicate.types]
-    whole[torch.meshgrid(*places, indexing="ij") if places else ()] = answer
-    return whole
-
-
-def _item(theory: Theory, inputs: Inputs, k: int, kept: Mapping[str, Tensor]) -> Inputs:
-    """One item of a batch, as inputs without batch dimensions and without entities that do not exist."""
-    unary, observed, evidence = (
-        _select(theory, {name: (tensor[k : k + 1] if len(tensor) > 1 else tensor).detach().cpu()
-                         for name, tensor in tensors.items()}, kept, 1)
-        for tensors in (inputs.unary, inputs.observed, inputs.evidence))
-    return Inputs(unary, observed, evidence, {}, {**inputs.sizes, **{t: len(x) for t, x in kept.items()}}, ())
-
-
 def _threshold(theory: Theory, item: Inputs) -> Values:
     return {predicate.name: write_answer(predicate, value_scores(item, predicate).argmax(-1), item)
             for predicate in theory.predicates}
@@ -236,7 +180,11 @@ def _exact(layer: LogicMP, inputs: Inputs) -> Values:
     """The best answers of all items by exact inference, [batch, ...]."""
     evidence = {name: x[0] if len(x) == 1 else x for name, x in {
         **inputs.evidence, **{name: x.bool() for name, x in inputs.observed.items()}}.items()}
-    return layer.decode(inputs.unary, evidence, {name: x > 0 for name, x in inputs.masks.items()} or None)
+    masks = {name: x > 0 for name, x in inputs.masks.items()} or None
+    try:
+        return layer.exact(inputs.unary, evidence, masks).best(layer.theory)
+    except CostError as cause:
+        raise CostError(cause.message, cause.span, "use method='ilp' or 'maxsat', or give more evidence") from None
 
 
 def _solve(theory: Theory, item: Inputs, method: str, limits: Limits) -> tuple[Values, bool]:

@@ -21,10 +21,10 @@ from ..arguments import Count, FinitePositive, Share, checked
 from ..errors import LogicMPError
 from ..execute.inputs import Inputs, read_inputs
 from ..execute.marginals import IMPOSSIBLE
+from ..execute.values import open_values, read_labels, to_atoms, value_scores
 from ..layer import LogicMP
 from ..parse.load import parse_theory
 from ..parse.theory import Predicate, Theory
-from .tensors import open_values, read_labels, to_atoms, value_scores
 
 
 def distillation_loss(theory: Theory | str, logits: Tensor | Mapping[str, Tensor],

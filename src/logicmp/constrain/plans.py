@@ -23,11 +23,11 @@ from ..errors import CostError
 from ..execute.exact import ExactPlan, reject_impossible
 from ..execute.exact_run import ExactPlans, Part
 from ..execute.inputs import Inputs
+from ..execute.values import as_evidence, read_potentials, write_marginals, write_values
 from ..parse.theory import Theory
 from .circuit import Circuit
 from .cnf import build_cnf
 from .compile import OTHERWISE, compile_cnf
-from .tensors import as_evidence, read_potentials, write_marginals, write_values
 
 # tables with fewer cells per item are used without asking whether a circuit is smaller
 FEW_CELLS = 2**14

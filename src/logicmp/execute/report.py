@@ -193,7 +193,7 @@ class Warnings:
                 f"the rule '{hard[0]}'{more} hard, but mean field can only give a weight (hard_weight={hard_weight:g}) "
                 "to such a rule, so the output may violate it; use method='exact' for narrow rules (chains, trees), "
                 "decode for an answer that satisfies all rules, or give the rule a weight of its own",
-                stacklevel=6)
+                stacklevel=8)
 
     def of_collapse(self, run: Run, logits: Mapping[str, Tensor]) -> None:
         """The rules pushed all atoms of a predicate to one side."""
@@ -206,7 +206,14 @@ class Warnings:
             # one warning is enough
             self._calls = CHECKED_CALLS
             warnings.warn(f"the rules pushed all atoms of {', '.join(names)} to one side; layer.report(logits) says "
-                          f"more, and schedule='adaptive' or smaller weights may help", stacklevel=4)
+                          f"more, and schedule='adaptive' or smaller weights may help", stacklevel=8)
+
+    @staticmethod
+    def of_unproven(n: int, n_items: int) -> None:
+        """The solvers stopped before they could prove their worlds."""
+        if n:
+            warnings.warn(f"{n} of {n_items} decoded worlds {'is' if n == 1 else 'are'} not proven to be the best; "
+                          "raise max_seconds for a proof", stacklevel=3)
 
     def of_useless_weights(self, theory: Theory, weights: Sequence[Tensor]) -> None:
         """Training drove the weight of a rule to 0 or below."""

@@ -158,28 +158,35 @@ def most_certain(found: Marginals, count: int = EXPLAINED) -> list[str]:
 
 
 class Explainer:
-    """A layer of the rules of a world and its input: which rules push an atom, and through which groundings."""
+    """Mean field on the rules and the tensors of a world: which rules push an atom, and through which groundings."""
 
     def __init__(self, world: World, schedule: Schedule, semantics: str):
         from ..execute.inputs import world_tensors
-        from ..layer import LogicMP
+        from ..execute.mean_field import initial_weights
+        from ..execute.solve import Options, Solver
 
-        self.world = world
-        self.unary, self.evidence = world_tensors(world)
-        dtype = next(iter(self.unary.values())).dtype if self.unary else None
-        self.layer = LogicMP(world.theory, schedule=schedule, semantics=semantics, learn_weights=False, dtype=dtype)
+        self.world, self.schedule, self.semantics = world, schedule, semantics
+        unary, evidence = world_tensors(world)
+        dtype = next(iter(unary.values())).dtype if unary else None
+        theory, options = world.theory.split_facts()[0], Options(schedule, semantics=semantics)
+        self.hard_weight = options.hard_weight
+        weights = initial_weights(theory, theory.sizes, options.hard_weight, dtype)
+        self.run = Solver(theory, options).run(unary, evidence, None, weights, may_list=False)
         self._rules = {str(rule): rule for rule in reversed(world.theory.rules)}
 
     def trace(self) -> Trace:
         """The course of mean field, with a bound of the log Z that methods report."""
-        found = self.layer.trace(self.unary, self.evidence)
+        from ..execute.report import build_trace
+
+        found = build_trace(self.run, self.schedule)
         # a true grounding of a hard rule adds nothing to log Z, but its weight to the bound
-        surplus = self.layer.options.hard_weight * n_hard_groundings(self.world, self.layer.options.semantics)
-        return replace(found, elbo=found.elbo - surplus)
+        return replace(found, elbo=found.elbo - self.hard_weight * n_hard_groundings(self.world, self.semantics))
 
     def __call__(self, atom: str) -> Pushes:
+        from ..execute.explain import explain_atom
+
         found = []
-        for push in self.layer.explain(atom, self.unary, self.evidence):
+        for push in explain_atom(self.run, self.schedule, atom, 0, self.semantics):
             rule = self._rules[push.rule]
             found.append((push.amount, rule, [(amount, _grounded(rule.formula, names, self.world.theory))
                                               for amount, names in push.groundings(TOP_GROUNDINGS)]))

@@ -32,6 +32,8 @@ class LearningProgress:
     # largest difference between expected and observed counts
     gradient: float
     held_out: float | None
+    # estimated share of the run that is done, 0 to 1: the gradient falls by about the same factor in every iteration
+    done: float
 
 
 def minimize(loss: Loss, state: TrainingState, held_out: Loss | None, max_iterations: int, tolerance: float,
@@ -57,6 +59,7 @@ def minimize(loss: Loss, state: TrainingState, held_out: Loss | None, max_iterat
     vector = state.vector.clone().requires_grad_()
     advance = _lbfgs(vector)
     evaluate = _Evaluation(loss, vector)
+    first, done = None, 0.0
     while True:
         value = float(evaluate())
         assert vector.grad is not None
@@ -66,7 +69,9 @@ def minimize(loss: Loss, state: TrainingState, held_out: Loss | None, max_iterat
                                "choose a smaller prior_std")
         state.vector = vector.detach().clone()
         kept = _keep_best(state, held_out)
-        watch(LearningProgress(state.iteration, value, gradient, kept), state)
+        first = gradient if first is None else first
+        done = max(done, _done(first, gradient, tolerance), state.iteration / max(1, max_iterations))
+        watch(LearningProgress(state.iteration, value, gradient, kept, min(1.0, done)), state)
         if gradient <= tolerance:
             return "converged"
         if held_out is not None and state.iteration - state.best_iteration >= patience:
@@ -81,6 +86,17 @@ def minimize(loss: Loss, state: TrainingState, held_out: Loss | None, max_iterat
         if torch.equal(vector, state.vector):
             return "stopped: no step decreases the loss"
         state.iteration += 1
+
+
+def _done(first: float, gradient: float, tolerance: float) -> float:
+    """How much of the way from the first gradient to the tolerance is done, on a logarithmic scale.
+
+    >>> _done(1.0, 0.1, 1e-4), _done(1.0, 2.0, 1e-4), _done(1.0, 0.1, 0.0), _done(1e-5, 1e-5, 1e-4)
+    (0.25, 0.0, 0.0, 1.0)
+    """
+    if gradient <= tolerance:
+        return 1.0
+    return max(0.0, math.log(first / gradient) / math.log(first / tolerance)) if first > gradient and tolerance else 0.0
 
 
 def _lbfgs(vector: Tensor) -> Callable[[Callable[[], Tensor]], object]:

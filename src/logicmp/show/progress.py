@@ -102,12 +102,16 @@ class _Bars:
 
 
 @contextmanager
-def shown_status(start: str) -> Iterator[Callable[[str], None]]:
-    """Yield a callback that replaces the text of one line, for work whose total is not known."""
+def shown_status(start: str) -> Iterator[Callable[[str, float], None]]:
+    """Yield a callback `(text, done)` that replaces the text of one line, for work of which a share is done."""
     if not sys.stderr.isatty():
-        yield lambda text: None
+        yield lambda text, done: None
         return
     from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    with Console(stderr=True).status(start) as status:
-        yield lambda text: status.update(text)
+    with Progress(TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TextColumn("about"),
+                  TimeRemainingColumn(), TextColumn("left"), console=Console(stderr=True), transient=True) as bars:
+        # without a total, the bar shows that work goes on
+        task = bars.add_task(start, total=None)
+        yield lambda text, done: bars.update(task, description=text, completed=done, total=1.0)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 from networks import network_of, random_network
@@ -27,8 +31,8 @@ def test_after_any_moves_the_counts_are_those_of_a_fresh_count(seed: int) -> Non
         v = int(rng.integers(network.n_own))
         new = int(rng.integers(network.cards[v]))
         before = state.score[0]
-        expected = loops.change(arrays.ground, state, v, new)
-        loops.move(arrays.ground, state, v, new)
+        expected = loops.change(arrays.ground, state, None, v, new)
+        loops.move(arrays.ground, state, None, v, new)
         assert state.score[0] - before == pytest.approx(expected, abs=1e-9)
     holds = true_features(network, state.values)
     assert (state.n_false == 0).tolist() == holds.tolist()
@@ -64,3 +68,20 @@ def test_a_literal_is_certain_open_or_impossible_in_a_domain() -> None:
         inside, outside = mask[members].any(), np.delete(mask, members).any()
         want = 0 if inside and outside else 1 if inside else -1
         assert loops.literal_truth(g, mask, 0, chosen) == want
+
+
+def test_compiled_code_is_read_from_disk_until_a_source_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+                                                                ) -> None:
+    (tmp_path / "made_loop.py").write_text("def add_one(x):\n    return x + 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("made_loop")
+
+    def is_read() -> bool:
+        made: Any = loops.compiled(module.add_one)
+        assert made(1) == 2
+        return bool(made.stats.cache_hits)
+
+    assert [is_read(), is_read()] == [False, True]
+    # another file, such as the one of the arrays
+    monkeypatch.setattr(loops, "SOURCES", loops.SOURCES + b"# changed")
+    assert [is_read(), is_read()] == [False, True]

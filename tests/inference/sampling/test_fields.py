@@ -38,11 +38,11 @@ def test_after_any_moves_the_scores_are_those_of_a_fresh_start_and_of_the_defini
         new = int(rng.choice(np.flatnonzero(g.domain[g.starts[v] : g.starts[v + 1]])))
         before = score(network, world.values)
         gain = world.score[g.starts[v] + new] - world.score[g.starts[v] + world.values[v]]
-        counts = world.n_false.copy()
+        counts = world.false.copy()
         old = int(world.values[v])
         tried = field_loops.attempt(g, world, v, new)
         field_loops.attempt(g, world, v, old)
-        assert world.n_false.tolist() == counts.tolist()
+        assert world.false.tolist() == counts.tolist()
         field_loops.move(g, world, v, new)
         after = score(network, world.values)
         if np.isfinite(before) and np.isfinite(after):
@@ -51,9 +51,9 @@ def test_after_any_moves_the_scores_are_those_of_a_fresh_start_and_of_the_defini
             assert tried <= HARD_WEIGHT / 2
         if g.follow_first[v] == g.follow_first[v + 1]:
             assert gain == pytest.approx(tried, abs=1e-6)
-    fresh = World(world.values.copy(), np.zeros_like(world.n_false), np.zeros_like(world.score))
+    fresh = World(world.values.copy(), np.zeros_like(world.false), np.zeros_like(world.score), world.found)
     field_loops.refresh(g, fresh)
-    assert fresh.n_false.tolist() == world.n_false.tolist()
+    assert fresh.false.tolist() == world.false.tolist()
     assert fresh.score == pytest.approx(world.score, abs=1e-6)
     # to the last digit, if few hard rules are violated: scores are multiples of a power of two
     few = np.abs(fresh.score) < -4 * HARD_WEIGHT

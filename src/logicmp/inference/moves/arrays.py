@@ -24,10 +24,7 @@ from ...ground.quantifiers import deciding_literals, part_order
 
 
 class Ground(NamedTuple):
-    """The arrays that do not change.
-
-    numba's cache on disk does not notice a change of this class: touch every `*loops.py` after one.
-    """
+    """The arrays that do not change."""
 
     # where the values of each variable begin
     starts: np.ndarray
@@ -73,6 +70,17 @@ class State(NamedTuple):
     place: np.ndarray
     n_violated: np.ndarray
     score: np.ndarray
+
+
+class Gains(NamedTuple):
+    """What each value would add to the score, up to a constant, and the sets of values in short."""
+
+    # by value of each variable: the weights of the features that are true if the variable has it
+    value: np.ndarray
+    # the members of set k are members[begins[k]] and on; sign -1 if they are those of its complement
+    begins: np.ndarray
+    members: np.ndarray
+    sign: np.ndarray
 
 
 @dataclass(frozen=True)

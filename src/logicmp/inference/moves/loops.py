@@ -4,31 +4,44 @@ Room: inference/moves.  Needs numba, so methods import this file only when they 
 
     values   S(A)=1 C(A)=0          n_false  of the feature  S(A) !C(A)  is 0: it is true, the rule is violated
     move(S(A), 0)                   n_false becomes 1; the score and the list of violated features follow
+    with gains                      the change of the score is the difference of two gains: no feature is read
 
-The time of a move is proportional to the occurrences of its variable. Methods never move the variables of quantified
-parts: these follow their atoms. numba caches the compiled code on disk by this file's date, so touch the loops that
-call these (`walk_loops`, `gibbs_loops`, `mcsat_loops`) when this file changes.
+The time of a move is proportional to the occurrences of its variable; with gains it also reads the features with at
+most one other false literal. Methods never move the variables of quantified parts: these follow their atoms.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
 from numba.core.options import DefaultOptions
 
-from .arrays import Ground, State
+from .arrays import Gains, Ground, State
 
 F = TypeVar("F", bound=Callable[..., Any])
+# the sources of all loops and of the arrays that they read: numba's cache on disk notices changes of one file only
+SOURCES = b"".join(path.read_bytes() for path in sorted(Path(__file__).parents[1].glob("*/*.py")))
 # the loops allocate nothing, so references need no counting, which would take half of the time
 OPTIONS: dict[str, Any] = {"_nrt": False} if hasattr(DefaultOptions, "_nrt") else {}
 
 
-def compiled(function: F) -> F:
+def compiled(function: F, is_inlined: bool = False) -> F:
     """Compile a function at its first call, and cache the result on disk; it must not allocate arrays."""
-    return cast(F, numba.njit(cache=True, nogil=True, **OPTIONS)(function))
+    made = numba.njit(cache=True, nogil=True, forceinline=is_inlined, **OPTIONS)(function)
+    cache_file = getattr(getattr(made, "_cache", None), "_cache_file", None)
+    if hasattr(cache_file, "_source_stamp"):
+        cache_file._source_stamp = zlib.crc32(SOURCES), len(SOURCES)
+    return cast(F, made)
+
+
+def inlined(function: F) -> F:
+    """Like `compiled`, and part of every caller: a call copies the pointers of all arrays, which takes 100 ns."""
+    return compiled(function, is_inlined=True)
 
 
 @compiled
@@ -54,7 +67,7 @@ def refresh(g: Ground, s: State) -> None:
             list_feature(s, f)
 
 
-@compiled
+@inlined
 def list_feature(s: State, f: int) -> None:
     """Add a feature to the list of violated ones."""
     s.place[f] = s.n_violated[0]
@@ -62,7 +75,7 @@ def list_feature(s: State, f: int) -> None:
     s.n_violated[0] += 1
 
 
-@compiled
+@inlined
 def unlist_feature(s: State, f: int) -> None:
     """Remove a feature from the list of violated ones."""
     s.n_violated[0] -= 1
@@ -72,8 +85,16 @@ def unlist_feature(s: State, f: int) -> None:
     s.place[f] = -1
 
 
-@compiled
-def _move_one(g: Ground, s: State, v: int, new: int) -> None:
+@inlined
+def add(g: Ground, h: Gains, v: int, chosen: int, weight: float) -> None:
+    """Add a weight to the gains of the values in a set, up to a constant."""
+    start = g.starts[v]
+    for k in range(h.begins[chosen], h.begins[chosen + 1]):
+        h.value[start + h.members[k]] += h.sign[chosen] * weight
+
+
+@inlined
+def _move_one(g: Ground, s: State, h: Gains | None, v: int, new: int) -> None:
     old = s.values[v]
     s.values[v] = new
     for j in range(g.first[v], g.first[v + 1]):
@@ -81,16 +102,20 @@ def _move_one(g: Ground, s: State, v: int, new: int) -> None:
         if was == now:
             continue
         f = g.feature[j]
-        if now:
-            s.n_false[f] -= 1
-            if s.n_false[f] > 0:
-                continue
-            s.score[0] += s.weight[f]
-        else:
-            s.n_false[f] += 1
-            if s.n_false[f] > 1:
-                continue
-            s.score[0] -= s.weight[f]
+        s.n_false[f] += -1 if now else 1
+        # of the other literals
+        n_false = s.n_false[f] if now else s.n_false[f] - 1
+        if n_false > 1:
+            continue
+        weight = s.weight[f] if now else -s.weight[f]
+        if h is not None:
+            for k in range(g.begins[f], g.begins[f + 1]):
+                u = g.var[k]
+                if u != v and (n_false == 0 or not g.member[g.set[k], s.values[u]]):
+                    add(g, h, u, g.set[k], weight)
+        if n_false == 1:
+            continue
+        s.score[0] += weight
         if s.listed[f] != 0:
             if now == (s.listed[f] > 0):
                 list_feature(s, f)
@@ -98,51 +123,59 @@ def _move_one(g: Ground, s: State, v: int, new: int) -> None:
                 unlist_feature(s, f)
 
 
-@compiled
-def decided(g: Ground, s: State, a: int) -> int:
-    """The value of a quantified part that follows from its atoms."""
+@inlined
+def decided(g: Any, values: np.ndarray, false: np.ndarray, mask: int, a: int) -> int:
+    """The value of a quantified part that follows from its atoms.
+
+    Args:
+        g: a Ground, or the Fields of sampling.
+        false: by feature, how many literals are false, in the bits of the mask.
+    """
     if g.decider[a] < 0:
         return 1
-    others = s.n_false[g.decider[a]] - (s.values[a] != g.inside[a])
+    others = (false[g.decider[a]] & mask) - (values[a] != g.inside[a])
     inside: int = g.inside[a]
     return 1 - inside if others == 0 else inside
 
 
 @compiled
-def move(g: Ground, s: State, v: int, new: int) -> None:
+def move(g: Ground, s: State, h: Gains | None, v: int, new: int) -> None:
     """Give a variable a value, and update the quantified parts that follow it."""
     if s.values[v] == new:
         return
-    _move_one(g, s, v, new)
+    _move_one(g, s, h, v, new)
     for j in range(g.follow_first[v], g.follow_first[v + 1]):
         a = g.follows[j]
-        value = decided(g, s, a)
+        value = decided(g, s.values, s.n_false, -1, a)
         if value != s.values[a]:
-            _move_one(g, s, a, value)
+            _move_one(g, s, h, a, value)
 
 
-@compiled
-def change(g: Ground, s: State, v: int, new: int) -> float:
+@inlined
+def change(g: Ground, s: State, h: Gains | None, v: int, new: int) -> float:
     """What a move would add to the score."""
     old = s.values[v]
     if g.follow_first[v] < g.follow_first[v + 1]:
         before: float = s.score[0]
-        move(g, s, v, new)
+        move(g, s, h, v, new)
         after: float = s.score[0]
-        move(g, s, v, old)
+        move(g, s, h, v, old)
         # restore the last digit too, however often this is tried
         s.score[0] = before
         return after - before
     total = 0.0
-    for j in range(g.first[v], g.first[v + 1]):
-        n = s.n_false[g.feature[j]]
-        if n > 1:
-            continue
-        was, now = g.member[g.chosen[j], old], g.member[g.chosen[j], new]
-        if now and not was and n == 1:
-            total += s.weight[g.feature[j]]
-        elif was and not now and n == 0:
-            total -= s.weight[g.feature[j]]
+    if h is not None:
+        total = h.value[g.starts[v] + new] - h.value[g.starts[v] + old]
+    else:
+        for j in range(g.first[v], g.first[v + 1]):
+            n = s.n_false[g.feature[j]]
+            if n > 1:
+                continue
+            was, now = g.member[g.chosen[j], old], g.member[g.chosen[j], new]
+            if now and not was and n == 1:
+                total += s.weight[g.feature[j]]
+            elif was and not now and n == 0:
+                total -= s.weight[g.feature[j]]
     return total
 
 
@@ -174,8 +207,8 @@ def step_toward(g: Ground, s: State, domain: np.ndarray, a: int, rng: np.random.
     return (a, new) if new >= 0 else (-1, 0)
 
 
-@compiled
-def repair(g: Ground, s: State, domain: np.ndarray, f: int, noise: float,
+@inlined
+def repair(g: Ground, s: State, h: Gains | None, domain: np.ndarray, f: int, noise: float,
            rng: np.random.Generator) -> tuple[int, int]:
     """The best move that repairs a violated feature, or with probability `noise` a random one; -1 if there is none."""
     is_random = rng.random() < noise
@@ -194,7 +227,7 @@ def repair(g: Ground, s: State, domain: np.ndarray, f: int, noise: float,
         for x in range(low, high):
             if g.var[j] == v and not (domain[g.starts[v] + x] and g.member[g.set[j], x] == wants):
                 continue
-            cost = 0.0 if is_random else change(g, s, v, x)
+            cost = 0.0 if is_random else change(g, s, h, v, x)
             if cost < best:
                 best, best_v, best_new, n = cost, v, x, 1
             elif cost == best:
@@ -223,9 +256,9 @@ def follow(g: Ground, s: State) -> None:
     """Give all quantified parts the values that follow from their atoms, and count everything from scratch."""
     refresh(g, s)
     for a in g.parts:
-        value = decided(g, s, a)
+        value = decided(g, s.values, s.n_false, -1, a)
         if value != s.values[a]:
-            _move_one(g, s, a, value)
+            _move_one(g, s, None, a, value)
     # the score once more, without rounding errors from the moves
     refresh(g, s)
 

@@ -2,19 +2,19 @@
 
 Room: inference/sampling.  Needs numba.  Used by the loops of gibbs and mc-sat.
 
-    n_false of  S(A) !C(A)       0: the feature adds its weight to the scores of S(A)=1 and of C(A)=0
-                                 1: to that of the false literal alone, which would make it true
-                                 2 or more: to none
+    false literals of S(A) !C(A)   0: the feature adds its weight to the scores of S(A)=1 and of C(A)=0
+                                   1: to that of the false literal alone, which would make it true
+                                   2 or more: to none
 
-A draw takes constant time. A move takes time proportional to the occurrences of its variable. numba caches the
-compiled code by this file's date, so touch `gibbs_loops` and `mcsat_loops` when it changes.
+A draw takes constant time. A move takes time proportional to the occurrences of its variable. It first counts in all of
+them, without a branch that cannot be predicted, then updates the scores that change.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ..moves.loops import compiled
+from ..moves.loops import compiled, decided, inlined
 from .fields import Fields, World
 
 
@@ -33,20 +33,28 @@ def fill(g: Fields, s: World, kind: int, rng: np.random.Generator) -> None:
 @compiled
 def refresh(g: Fields, s: World) -> None:
     """Compute counts and scores from the values."""
+    half = 4 * s.false.itemsize
     for k in range(len(g.base)):
         s.score[k] = g.base[k]
-    for f in range(len(s.n_false)):
-        n = 0
+    for f in range(len(s.false)):
+        n, places = 0, 0
         for j in range(g.begins[f], g.begins[f + 1]):
-            n += not g.member[g.set[j], s.values[g.var[j]]]
-        s.n_false[f] = n
+            if not g.member[g.set[j], s.values[g.var[j]]]:
+                n, places = n + 1, places ^ (j - g.begins[f])
+        s.false[f] = n | (places << half)
         if n < 2:
             for j in range(g.begins[f], g.begins[f + 1]):
                 if n == 0 or not g.member[g.set[j], s.values[g.var[j]]]:
                     add(g, s, g.var[j], g.set[j], g.weight[f])
 
 
-@compiled
+@inlined
+def count_mask(s: World) -> int:
+    """The bits of `false` that count."""
+    return (1 << (4 * s.false.itemsize)) - 1
+
+
+@inlined
 def add(g: Fields, s: World, v: int, chosen: int, weight: float) -> None:
     """Add a weight to the scores of the values in a set, up to a constant."""
     x = g.single[chosen]
@@ -58,37 +66,39 @@ def add(g: Fields, s: World, v: int, chosen: int, weight: float) -> None:
                 s.score[g.starts[v] + x] += weight
 
 
-@compiled
+@inlined
 def _change(g: Fields, s: World, v: int, new: int) -> None:
     """Give one variable a value."""
-    old = s.values[v]
+    old, n = s.values[v], 0
+    half, mask = 4 * s.false.itemsize, count_mask(s)
     for i in range(g.first[v], g.first[v + 1]):
-        now = g.member[g.chosen[i], new]
-        if g.member[g.chosen[i], old] == now:
+        kind = g.kind[i]
+        now = g.member[g.kind_set[kind], new]
+        if g.member[g.kind_set[kind], old] == now:
             continue
-        f = g.feature[i]
-        n = s.n_false[f]
-        s.n_false[f] = n - 1 if now else n + 1
-        # between 0 and 1 the other literals gain or lose the weight, between 1 and 2 the other false one
-        least = n - 1 if now else n
-        if least > 1:
-            continue
-        weight = g.weight[f] if now else -g.weight[f]
-        for j in range(g.begins[f], g.begins[f + 1]):
-            u = g.var[j]
-            if u != v and (least == 0 or not g.member[g.set[j], s.values[u]]):
-                add(g, s, u, g.set[j], weight)
+        false = np.int64(s.false[g.feature[i]])
+        s.false[g.feature[i]] = (false + 1 - 2 * now) ^ (g.kind_place[kind] << half)
+        # if at most one of the other literals is false, scores change
+        s.found[n] = i
+        n += (false & mask) - now <= 1
+    for k in range(n):
+        i = s.found[k]
+        kind = g.kind[i]
+        now = g.member[g.kind_set[kind], new]
+        others = np.int64(s.false[g.feature[i]])
+        if not now:
+            others = (others - 1) ^ (g.kind_place[kind] << half)
+        weight = g.kind_weight[kind] if now else -g.kind_weight[kind]
+        begin = np.int64(g.begin[i])
+        if others & mask:
+            # the only false one of the others gains or loses the weight, else all of them
+            j = begin + (others >> half)
+            add(g, s, g.var[j], g.set[j], weight)
+        else:
+            for j in range(begin, begin + g.kind_length[kind]):
+                if g.var[j] != v:
+                    add(g, s, g.var[j], g.set[j], weight)
     s.values[v] = new
-
-
-@compiled
-def _decided(g: Fields, s: World, a: int) -> int:
-    """The value of a quantified part that follows from its atoms."""
-    if g.decider[a] < 0:
-        return 1
-    others = s.n_false[g.decider[a]] - (s.values[a] != g.inside[a])
-    inside: int = g.inside[a]
-    return 1 - inside if others == 0 else inside
 
 
 @compiled
@@ -98,29 +108,30 @@ def move(g: Fields, s: World, v: int, new: int) -> None:
         return
     _change(g, s, v, new)
     for k in range(g.follow_first[v], g.follow_first[v + 1]):
-        value = _decided(g, s, g.follows[k])
+        value = decided(g, s.values, s.false, count_mask(s), g.follows[k])
         if value != s.values[g.follows[k]]:
             _change(g, s, g.follows[k], value)
 
 
 @compiled
 def _change_counts(g: Fields, s: World, v: int, new: int) -> float:
-    """Like `_change`, but no scores change; returns what it adds to the log-probability."""
-    old = s.values[v]
+    """Like `_change`, but only the counts change; returns what it adds to the log-probability."""
+    old, mask = s.values[v], count_mask(s)
     delta: float = g.base[g.starts[v] + new] - g.base[g.starts[v] + old]
     for i in range(g.first[v], g.first[v + 1]):
-        now = g.member[g.chosen[i], new]
-        if g.member[g.chosen[i], old] == now:
+        kind = g.kind[i]
+        now = g.member[g.kind_set[kind], new]
+        if g.member[g.kind_set[kind], old] == now:
             continue
         f = g.feature[i]
         if now:
-            s.n_false[f] -= 1
-            if s.n_false[f] == 0:
-                delta += g.weight[f]
+            s.false[f] -= 1
+            if s.false[f] & mask == 0:
+                delta += g.kind_weight[kind]
         else:
-            if s.n_false[f] == 0:
-                delta -= g.weight[f]
-            s.n_false[f] += 1
+            if s.false[f] & mask == 0:
+                delta -= g.kind_weight[kind]
+            s.false[f] += 1
     s.values[v] = new
     return delta
 
@@ -132,7 +143,7 @@ def attempt(g: Fields, s: World, v: int, new: int) -> float:
         return 0.0
     delta = _change_counts(g, s, v, new)
     for k in range(g.follow_first[v], g.follow_first[v + 1]):
-        value = _decided(g, s, g.follows[k])
+        value = decided(g, s.values, s.false, count_mask(s), g.follows[k])
         if value != s.values[g.follows[k]]:
             delta += _change_counts(g, s, g.follows[k], value)
     return delta
@@ -160,7 +171,7 @@ def draw(score: np.ndarray, n: int, rng: np.random.Generator) -> int:
     return drawn if drawn >= 0 else best
 
 
-@compiled
+@inlined
 def draw_variable(g: Fields, s: World, v: int, p: np.ndarray, rng: np.random.Generator) -> None:
     """Draw a variable given all others; `p` gets the probabilities of its values."""
     start, n = g.starts[v], g.starts[v + 1] - g.starts[v]
@@ -185,4 +196,5 @@ def draw_variable(g: Fields, s: World, v: int, p: np.ndarray, rng: np.random.Gen
         for x in range(n):
             p[x] = s.score[start + x]
         new = draw(p, n, rng)
-    move(g, s, v, new)
+    if new != s.values[v]:
+        move(g, s, v, new)

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...ground.features import log_weights, queried_features
+from ...ground.join import number_rows
 from ...ground.network import HARD, Network
 from ...ground.patterns import sort_order
 from ...ground.propagate import propagate
@@ -30,31 +31,33 @@ from .tables import build_tables
 HARD_WEIGHT = -(2.0**21)
 # scores are multiples of this: sums of them are exact, so that moves back and forth leave no rounding error
 UNIT = 2.0**-30
-# literals of a feature that two bytes can count
-MAX_SHORT = 2**15 - 1
 
 
 class Fields(NamedTuple):
-    """The arrays that do not change.
-
-    numba's cache on disk does not notice a change of this class: touch every `*loops.py` after one.
-    """
+    """The arrays that do not change."""
 
     # where the values of each variable begin, and whether evidence and hard rules leave each value possible
     starts: np.ndarray
     domain: np.ndarray
     # by value: the score from soft evidence and the rules over the variable alone
     base: np.ndarray
-    # the literals of feature f are begins[f] to begins[f+1]
+    # the literals of feature f are begins[f] to begins[f+1]; a variable and its set are neighbours in memory
     begins: np.ndarray
     var: np.ndarray
     set: np.ndarray
     # by feature: what it adds to the log-probability if it is true
     weight: np.ndarray
-    # the occurrences of variable v are first[v] to first[v+1]: in which feature, and with which set
+    # the occurrences of variable v are first[v] to first[v+1]: in which feature, where its literals begin, and the kind
     first: np.ndarray
     feature: np.ndarray
-    chosen: np.ndarray
+    begin: np.ndarray
+    kind: np.ndarray
+    # by kind of occurrence: the set of the literal, its place in the feature, weight and literals of the feature; so a
+    # move reads few bytes for each occurrence
+    kind_set: np.ndarray
+    kind_place: np.ndarray
+    kind_weight: np.ndarray
+    kind_length: np.ndarray
     # before this one: features with a positive weight, of which one alone can decide the variable
     split: np.ndarray
     # [sets, values]: which values each set has
@@ -79,10 +82,13 @@ class World(NamedTuple):
     """A world of one chain, with what moves keep up to date."""
 
     values: np.ndarray
-    # how many literals of each feature are false
-    n_false: np.ndarray
+    # by feature, in the low half of the bits: how many literals are false; in the high half: the exclusive or of their
+    # places, so that the place of the only false literal is known
+    false: np.ndarray
     # by value of each variable: the log-weights of the features that are true if the variable takes it
     score: np.ndarray
+    # room for the occurrences of one variable
+    found: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -117,10 +123,11 @@ class Prepared:
 
     def new_world(self) -> World:
         """A world of zeros; call `field_loops.refresh` after filling it."""
-        lengths = np.diff(self.fields.begins)
-        kind = np.int16 if lengths.max(initial=0) <= MAX_SHORT else np.int32
-        return World(np.zeros(len(self.network.cards), dtype=np.int32), np.zeros(self.n_features, dtype=kind),
-                     np.zeros(len(self.fields.base)))
+        g = self.fields
+        longest, most = (int(np.diff(x).max(initial=0)) for x in (g.begins, g.first))
+        bits = next(n for n in (8, 16, 32, 64) if longest < 2 ** (n // 2))
+        return World(np.zeros(len(self.network.cards), dtype=np.int32), np.zeros(self.n_features, dtype=f"uint{bits}"),
+                     np.zeros(len(g.base)), np.zeros(most, dtype=np.int64))
 
     def start(self, rngs: list[np.random.Generator], max_flips: int, limits: Limits) -> list[World]:
         """One world for each chain, all of which satisfy the hard rules."""
@@ -187,6 +194,9 @@ def prepare(network: Network, tables: bool = False) -> Prepared:
     is_deciding = (weight > 0)[owner]
     order = sort_order(2 * var.astype(np.int64) + ~is_deciding)
     first = np.concatenate([[0], np.cumsum(np.bincount(var, minlength=n))])
+    begins = np.concatenate([[0], np.cumsum(lengths)])
+    kind, *kinds = _kinds(chosen, begins, weight, owner)
+    kind, feature, literals = kind[order], owner[order], np.stack([var, chosen], 1)
     is_tied = np.zeros(n, dtype=bool)
     is_tied[var[is_tie[owner]]] = True
     decider, inside = deciders(network)
@@ -194,11 +204,34 @@ def prepare(network: Network, tables: bool = False) -> Prepared:
     new[origin[origin >= 0]] = np.flatnonzero(origin >= 0)
     n_possible = np.diff(np.cumsum(np.append(0, domain))[starts])
     fields = Fields(
-        starts, domain, base, np.concatenate([[0], np.cumsum(lengths)]), var, chosen, weight, first, owner[order],
-        chosen[order], first[:-1] + np.bincount(var[is_deciding], minlength=n), network.sets.table(),
+        starts, domain, base, begins, literals[:, 0], literals[:, 1], weight, first, feature,
+        begins.astype(np.uint32)[feature], kind, *kinds,
+        first[:-1] + np.bincount(var[is_deciding], minlength=n), network.sets.table(),
         *_single_values(network), network.n_own, new[decider], inside, *followers(network),
         np.flatnonzero(n_possible[: network.n_own] > 1), is_tied)
     return Prepared(network, fields, origin, is_tie, np.flatnonzero(is_watched[keep]), part.always)
+
+
+def _kinds(chosen: np.ndarray, begins: np.ndarray, weight: np.ndarray, owner: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The kind of each literal, and by kind: set, place, weight and number of literals of the feature."""
+    lengths = np.diff(begins)
+    number, n_places, n_sets = number_rows(weight, lengths), int(lengths.max(initial=1)), int(chosen.max(initial=0)) + 1
+    n_codes = (int(number.max(initial=0)) + 1) * n_places * n_sets
+    # one number for class of the feature, place and set, in few bytes: there can be hundreds of millions of literals
+    integer = np.int32 if max(n_codes, len(owner)) * 2 < 2**31 else np.int64
+    code = (number * n_places - begins[:-1]).astype(integer)[owner]
+    code += np.arange(len(owner), dtype=integer)
+    code *= n_sets
+    code += chosen.view(np.int32)
+    if n_codes > 4 * len(code):
+        known, code = np.unique(code, return_inverse=True)
+        n_codes, code = len(known), code.reshape(-1)
+    # one literal of each code
+    at = np.full(n_codes, -1)
+    at[code] = np.arange(len(code))
+    rank, at = np.cumsum(at >= 0) - 1, at[at >= 0]
+    kind = rank.astype(np.min_scalar_type(len(at)))[code]
+    return kind, chosen[at], at - begins[owner[at]], weight[owner[at]], lengths[owner[at]]
 
 
 def _is_near(begins: np.ndarray, var: np.ndarray, chosen: np.ndarray, n: int) -> np.ndarray:

@@ -138,7 +138,7 @@ def sweep(g: Fields, s: World, b: Blocks, room: np.ndarray, tally: Tally, n_swee
                 for x in range(g.starts[v + 1] - g.starts[v]):
                     tally.total[g.starts[v] + x] += room[x]
         for k in range(len(tally.watch)):
-            tally.watched[k] += s.n_false[tally.watch[k]] == 0
+            tally.watched[k] += s.false[tally.watch[k]] == 0
 
 
 @compiled

@@ -109,7 +109,8 @@ class _Jumps:
         self.interval = self.left = JUMP
         g, is_hard = prepared.fields, prepared.fields.weight <= HARD_WEIGHT
         self.ground = Ground(g.starts, g.domain, g.begins, g.var, g.set, g.weight, is_hard, g.first, g.feature,
-                             g.chosen, g.member, g.n_own, g.decider, g.inside, g.parts, g.follow_first, g.follows)
+                             g.kind_set[g.kind], g.member, g.n_own, g.decider, g.inside, g.parts, g.follow_first,
+                             g.follows)
         self.state = GroundArrays(prepared.network, self.ground).new_state(is_hard, is_hard)
 
     def count(self, steps: int, world: World, work: Slice, rng: np.random.Generator) -> None:

@@ -7,7 +7,8 @@ Room: inference/sampling.  Needs numba.  Poon and Domingos 2006; SampleSAT: Wei,
     a large one                     stays; then every atom is drawn given all others
 
 Whether a rule is kept is decided when it is first looked at. In a large component that happens to few rules: the search
-for the component of an atom ends at the first atom that is known to be in a large one.
+for the component of an atom ends at the first atom that is known to be in a large one. It starts at the rule where the
+search of the last step ended: that one often leads to the large component again.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 
 from ..moves import loops
 from ..moves.arrays import Ground, State
-from ..moves.loops import compiled
+from ..moves.loops import compiled, inlined
 from .chains import Tally
 from .field_loops import draw_variable, move, refresh
 from .fields import HARD_WEIGHT, Fields, Prepared, World
@@ -38,10 +39,12 @@ MIXING = 5
 DROPPED, KEPT, COLLECTED, ENDLESS = 0, 1, 2, 3
 # what is known of a variable in a step
 FROZEN, OPEN, MEMBER, LARGE = 0, 1, 2, 3
+# the last number that fits into the byte of a mark, before the numbers start again
+LAST = 252
 
 
 class Slice(NamedTuple):
-    """What a chain needs for a step: marks are 4 times the number of the step plus what is known."""
+    """What a chain needs for a step: marks are 4 times the number of the step plus what is known, up to `LAST`."""
 
     step: np.ndarray
     # by feature, and by variable
@@ -65,18 +68,20 @@ class Slice(NamedTuple):
     p: np.ndarray
     # how often SampleSAT found no world, and how often it ran
     failures: np.ndarray
+    # by variable: after how many of its rules the search for its component ended
+    ended: np.ndarray
 
 
 def new_slice(prepared: Prepared) -> Slice:
     """The workspace of one chain."""
     g, n = prepared.fields, len(prepared.network.cards)
-    return Slice(np.zeros(1, dtype=np.int64), np.zeros(prepared.n_features, dtype=np.int32),
-                 np.zeros(n, dtype=np.int32), np.zeros(len(g.base), dtype=bool), np.zeros(MAX_MEMBERS, dtype=np.int32),
+    return Slice(np.zeros(1, dtype=np.int64), np.zeros(prepared.n_features, dtype=np.uint8),
+                 np.zeros(n, dtype=np.uint8), np.zeros(len(g.base), dtype=bool), np.zeros(MAX_MEMBERS, dtype=np.int32),
                  np.zeros(n, dtype=np.int32), np.zeros(MAX_CLAUSES, dtype=np.int32),
                  np.zeros(MAX_MEMBERS, dtype=np.int32), np.zeros(MAX_CLAUSES, dtype=np.int32),
                  np.zeros(n, dtype=np.int32), np.zeros(MAX_MEMBERS, dtype=np.int32),
                  np.zeros(len(g.base), dtype=np.int32), np.zeros(int(prepared.network.cards.max(initial=1))),
-                 np.zeros(2, dtype=np.int64))
+                 np.zeros(2, dtype=np.int64), np.zeros(n, dtype=np.int64))
 
 
 @compiled
@@ -89,12 +94,12 @@ def sample(g: Fields, s: World, r: Slice, tally: Tally, max_states: int, n_sampl
     """
     loops.copy(s.values, r.trial)
     for _ in range(n_samples):
-        r.step[0] += 4
+        _start_step(r)
         for v in g.free:
             if _is_open(g, s, r, v, rng) and r.variables[v] == r.step[0] + OPEN:
                 _draw_component(g, s, r, tally, v, max_states, rng)
         for v in g.free:
-            known = r.variables[v] - r.step[0]
+            known = np.int64(r.variables[v]) - r.step[0]
             if g.is_tied[v] and known != MEMBER:
                 tally.total[g.starts[v] + s.values[v]] += 1
         for v in g.free:
@@ -104,24 +109,39 @@ def sample(g: Fields, s: World, r: Slice, tally: Tally, max_states: int, n_sampl
                     tally.total[g.starts[v] + x] += r.p[x]
         loops.copy(s.values, r.trial)
         for k in range(len(tally.watch)):
-            tally.watched[k] += s.n_false[tally.watch[k]] == 0
+            tally.watched[k] += s.false[tally.watch[k]] == 0
 
 
 @compiled
-def _is_kept(g: Fields, s: World, r: Slice, f: int, rng: np.random.Generator) -> bool:
-    """Keep a satisfied rule with probability 1 - exp(-w), a hard one always; the answer is that of the whole step."""
-    known = r.rules[f] - r.step[0]
-    if known >= 0:
-        is_kept: bool = known > DROPPED
+def _start_step(r: Slice) -> None:
+    """Forget what is known of rules and variables."""
+    if r.step[0] == LAST:
+        r.step[0] = 0
+        for f in range(len(r.rules)):
+            r.rules[f] = 0
+        for v in range(len(r.variables)):
+            r.variables[v] = 0
+    r.step[0] += 4
+
+
+@inlined
+def _keeps(s: World, r: Slice, f: int, w: float, rng: np.random.Generator) -> bool:
+    """Keep a satisfied rule with probability 1 - exp(-w), a hard one always; the answer is that of the whole step.
+
+    Args:
+        w: the weight of the feature.
+    """
+    known = r.rules[f]
+    if known >= r.step[0]:
+        is_kept: bool = known > r.step[0] + DROPPED
         return is_kept
-    w = g.weight[f]
     # a feature that should be false and is, or should be true and is
-    is_kept = w <= HARD_WEIGHT or ((w < 0) == (s.n_false[f] > 0) and rng.random() >= np.exp(-abs(w)))
+    is_kept = w <= HARD_WEIGHT or ((w < 0) == (s.false[f] > 0) and rng.random() >= np.exp(-abs(w)))
     r.rules[f] = r.step[0] + (KEPT if is_kept else DROPPED)
     return is_kept
 
 
-@compiled
+@inlined
 def _is_open(g: Fields, s: World, r: Slice, v: int, rng: np.random.Generator) -> bool:
     """Whether the kept rules over a variable alone leave it several values."""
     if r.variables[v] >= r.step[0]:
@@ -138,9 +158,10 @@ def _is_open(g: Fields, s: World, r: Slice, v: int, rng: np.random.Generator) ->
         r.allowed[start + x] = g.domain[start + x] and g.base[start + x] >= lowest
     for i in range(g.first[v], g.split[v]):
         f = g.feature[i]
-        if _is_kept(g, s, r, f, rng):
+        w = g.kind_weight[g.kind[i]]
+        if _keeps(s, r, f, w, rng):
             for x in range(n):
-                r.allowed[start + x] &= g.member[g.chosen[i], x] == (g.weight[f] > 0)
+                r.allowed[start + x] &= g.member[g.kind_set[g.kind[i]], x] == (w > 0)
     n_allowed = 0
     for x in range(n):
         n_allowed += r.allowed[start + x]
@@ -148,7 +169,7 @@ def _is_open(g: Fields, s: World, r: Slice, v: int, rng: np.random.Generator) ->
     return n_allowed > 1
 
 
-@compiled
+@inlined
 def _draw_component(g: Fields, s: World, r: Slice, tally: Tally, root: int, max_states: int,
                     rng: np.random.Generator) -> None:
     """New values for the variables of a component, uniform over those that satisfy the kept rules, if it is small."""
@@ -179,7 +200,7 @@ def _draw_component(g: Fields, s: World, r: Slice, tally: Tally, root: int, max_
                 tally.total[place] += r.n_worlds[place] / n_worlds
 
 
-@compiled
+@inlined
 def _collect(g: Fields, s: World, r: Slice, root: int, rng: np.random.Generator) -> tuple[int, int]:
     """Write the component of a variable to r.members and r.clauses; the variable is marked LARGE if it is too big."""
     step = r.step[0]
@@ -187,13 +208,19 @@ def _collect(g: Fields, s: World, r: Slice, root: int, rng: np.random.Generator)
     n, n_clauses, k = 1, 0, 0
     while k < n:
         v = r.members[k]
-        for i in range(g.split[v], g.first[v + 1]):
+        low, end = g.split[v], g.first[v + 1]
+        for t in range(low, end):
+            i = t + r.ended[v]
+            if i >= end:
+                i -= end - low
             f = g.feature[i]
-            if not _is_kept(g, s, r, f, rng) or r.rules[f] == step + COLLECTED:
+            if not _keeps(s, r, f, g.kind_weight[g.kind[i]], rng) or r.rules[f] == step + COLLECTED:
                 continue
             is_large = r.rules[f] == step + ENDLESS or n_clauses == len(r.clauses)
             is_satisfied = False
-            for j in range(g.begins[f], g.begins[f + 1]):
+            begin = np.int64(g.begin[i])
+            stop = begin + g.kind_length[g.kind[i]]
+            for j in range(begin, stop):
                 u = g.var[j]
                 if _is_open(g, s, r, u, rng):
                     is_large |= r.variables[u] == step + LARGE
@@ -203,7 +230,7 @@ def _collect(g: Fields, s: World, r: Slice, root: int, rng: np.random.Generator)
             if is_satisfied:
                 r.rules[f] = step + DROPPED
                 continue
-            for j in range(g.begins[f], g.begins[f + 1]):
+            for j in range(begin, stop):
                 u = g.var[j]
                 if r.variables[u] == step + OPEN and not is_large:
                     if n == len(r.members):
@@ -212,6 +239,7 @@ def _collect(g: Fields, s: World, r: Slice, root: int, rng: np.random.Generator)
                     r.members[n], r.place[u], r.variables[u] = u, n, step + MEMBER
                     n += 1
             if is_large:
+                r.ended[v] = i - low
                 r.variables[root] = step + LARGE
                 return n, n_clauses
             r.clauses[n_clauses] = f
@@ -327,9 +355,9 @@ def jump(g: Fields, ground: Ground, s: World, r: Slice, found: State, max_flips:
         ground: the same arrays, for the moves of the search.
         found: room for the world of the search.
     """
-    r.step[0] += 4
+    _start_step(r)
     for f in range(len(g.weight)):
-        kept = _is_kept(g, s, r, f, rng)
+        kept = _keeps(s, r, f, g.weight[f], rng)
         found.listed[f] = 0 if not kept else 1 if g.weight[f] < 0 else -1
         found.weight[f] = found.listed[f]
     loops.copy(s.values, found.values)
@@ -348,14 +376,14 @@ def jump(g: Fields, ground: Ground, s: World, r: Slice, found: State, max_flips:
         if rng.random() < ANNEALING:
             v = g.free[int(rng.random() * n)]
             new = _random_value(g, r, v, rng)
-            cost = loops.change(ground, found, v, new)
+            cost = loops.change(ground, found, None, v, new)
             if cost <= 0 or rng.random() < np.exp(-cost / TEMPERATURE):
-                loops.move(ground, found, v, new)
+                loops.move(ground, found, None, v, new)
         else:
             f = found.violated[int(rng.random() * found.n_violated[0])]
-            v, new = loops.repair(ground, found, r.allowed, f, NOISE, rng)
+            v, new = loops.repair(ground, found, None, r.allowed, f, NOISE, rng)
             if v >= 0:
-                loops.move(ground, found, v, new)
+                loops.move(ground, found, None, v, new)
     r.failures[1] += 1
     if found.n_violated[0] > 0:
         r.failures[0] += 1
@@ -364,8 +392,8 @@ def jump(g: Fields, ground: Ground, s: World, r: Slice, found: State, max_flips:
     for _ in range(MIXING * n):
         v = g.free[int(rng.random() * n)]
         new = _random_value(g, r, v, rng)
-        if loops.change(ground, found, v, new) == 0:
-            loops.move(ground, found, v, new)
+        if loops.change(ground, found, None, v, new) == 0:
+            loops.move(ground, found, None, v, new)
     loops.copy(found.values, s.values)
     refresh(g, s)
     return True

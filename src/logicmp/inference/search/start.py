@@ -14,7 +14,7 @@ from ...errors import LogicMPError
 from ...ground.propagate import HINT, contradiction, list_hard_rules
 from ...limits import Limits, need
 from ..moves.arrays import GroundArrays, State
-from .walksat import new_fields
+from .walksat import new_gains
 
 # restarts of the search, and its share of random moves
 RESTARTS = 10
@@ -30,15 +30,15 @@ def satisfy_hard_rules(arrays: GroundArrays, state: State, rng: np.random.Genera
         chain: chain 0 starts from all false, chain 1 from all true, so that they find two modes if there are two.
     """
     from ..moves import loops
-    from .walk_loops import fill_fields, walk
+    from .walk_loops import fill_gains, walk
 
     search = arrays.new_state(arrays.ground.is_hard, arrays.ground.is_hard)
     trail, best = np.zeros((0, 2), dtype=np.int32), np.zeros_like(search.values)
-    fields, flips = new_fields(arrays), 0
+    gains, flips = new_gains(arrays), 0
     for restart in range(RESTARTS):
         loops.random_world(arrays.ground, search, chain if restart == 0 else 2, rng)
-        fill_fields(arrays.ground, search, fields)
-        flips += walk(arrays.ground, search, fields, best, -np.inf, max_flips // RESTARTS, NOISE, trail, rng)[0]
+        fill_gains(arrays.ground, search, gains)
+        flips += walk(arrays.ground, search, gains, best, -np.inf, max_flips // RESTARTS, NOISE, trail, rng)[0]
         if search.n_violated[0] == 0 or limits.is_over():
             break
     if search.n_violated[0] > 0:

@@ -14,17 +14,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...ground.join import number_rows, ragged_ranges
 from ...ground.network import label_components
 from ...limits import Limits, Progress, need
-from ..moves.arrays import GroundArrays, State
-
-if TYPE_CHECKING:
-    from .walk_loops import Fields
+from ..moves.arrays import Gains, GroundArrays, State
 
 # moves between two checks of the clock at first; doubled until they take about CHUNK_SECONDS
 FIRST_CHUNK = 10_000
@@ -35,7 +31,7 @@ DESCENT = 1000
 LEAST, PATIENCE = 20_000, 10
 # restarts in a row without a better world, after which the search ends
 MAX_IN_VAIN = 3
-# descents after which the fields are computed from scratch, because moves add rounding errors
+# descents after which the gains are computed from scratch, because moves add rounding errors
 REFILL = 64
 # up to this many moves are repeated to reach the best world; after more, the world is copied
 TRAIL = 4096
@@ -71,7 +67,7 @@ def max_walksat(arrays: GroundArrays, rng: np.random.Generator, max_flips: int, 
     g = arrays.ground
     # one hard grounding outweighs all soft ones together
     weight = np.where(g.is_hard, np.abs(g.log_weight).sum() + 1, -g.log_weight)
-    state, fields = arrays.new_state(weight, np.sign(weight)), new_fields(arrays)
+    state, gains = arrays.new_state(weight, np.sign(weight)), new_gains(arrays)
     merge = _Components(arrays, weight)
     trail, stride = np.zeros((TRAIL, 2), dtype=np.int32), max(DESCENT, g.n_own // 2)
     patience = max(LEAST, PATIENCE * g.n_own)
@@ -92,15 +88,15 @@ def max_walksat(arrays: GroundArrays, rng: np.random.Generator, max_flips: int, 
         goal = max_flips * (restart + 1) // restarts
         while True:
             if n_descents % REFILL == 0:
-                walk_loops.fill_fields(g, state, fields)
+                walk_loops.fill_gains(g, state, gains)
             n_descents += 1
-            while walk_loops.descend(g, state, fields) and not is_over():
+            while walk_loops.descend(g, state, gains) and not is_over():
                 pass
             merge.add(state)
             until = min(goal, done + stride)
             while True:
                 before = time.monotonic()
-                flips, best_score, found = walk_loops.walk(g, state, fields, best, best_score,
+                flips, best_score, found = walk_loops.walk(g, state, gains, best, best_score,
                                                            min(chunk, until - done), noise, trail, rng)
                 if found >= 0:
                     improved = done + found
@@ -142,17 +138,15 @@ def best_alone(arrays: GroundArrays) -> np.ndarray:
     return np.asarray(first - g.starts[:-1], dtype=np.int32)
 
 
-def new_fields(arrays: GroundArrays) -> Fields:
-    """Fields for `walk_loops`, not filled yet."""
-    from .walk_loops import Fields
-
+def new_gains(arrays: GroundArrays) -> Gains:
+    """Gains for `walk_loops`, not filled yet."""
     sets = arrays.network.sets
     small, is_other = sets.smaller()
     # only now: taking complements can add sets
     values, begins = sets.flat()
     counts = np.diff(begins)[small]
     _, at = ragged_ranges(begins[small], counts)
-    return Fields(np.zeros(len(arrays.ground.domain)), np.concatenate([[0], np.cumsum(counts)]), values[at],
+    return Gains(np.zeros(len(arrays.ground.domain)), np.concatenate([[0], np.cumsum(counts)]), values[at],
                   np.where(is_other, -1.0, 1.0))
 
 

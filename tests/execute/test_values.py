@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from logicmp import LogicMPError, parse_theory
-from logicmp.constrain.tensors import (
+from logicmp.execute.inputs import read_inputs
+from logicmp.execute.values import (
     as_evidence,
     certain_logits,
     open_values,
@@ -15,7 +16,6 @@ from logicmp.constrain.tensors import (
     value_scores,
     write_answer,
 )
-from logicmp.execute.inputs import read_inputs
 
 DECLARATIONS = ["P(t, u)", "symmetric P(t, t)", "P(t) in {A, B, C}", "P(t, u!)", "P(t!, u)", "P(t, u?)", "P(t?, u?)"]
 SIZES = {"t": 3, "u": 3}

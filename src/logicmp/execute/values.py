@@ -1,6 +1,6 @@
 """Between the layer's tensors and the variables of a ground network.
 
-Room: ground, execute -> **tensors** -> losses, distillation, decoding.
+Room: ground, inputs -> **execute** -> inference, layer, constrain.
 
     logits, evidence     value_scores       log P of each value, [batch, variables..., values]; -inf is impossible
                          read_potentials    the same for all variables of a network, [batch, values]
@@ -18,11 +18,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from ..arguments import wrong_type
-from ..execute.inputs import Inputs, read_inputs
-from ..execute.marginals import CERTAIN
-from ..execute.operations import spread
 from ..ground.network import Network, n_values
 from ..parse.theory import Predicate, Theory
+from .inputs import Inputs, read_inputs
+from .marginals import CERTAIN
+from .operations import spread
 
 
 def value_scores(inputs: Inputs, predicate: Predicate) -> Tensor:
