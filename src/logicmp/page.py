@@ -135,9 +135,14 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str | float | Html]]) -
             return f"<td>{escape(value)}</td>"
         return f'<td class="number">{value:.4g}</td>'
 
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in header)
+    head = "".join(f'<th scope="col">{escape(name)}</th>' if name else "<td></td>" for name in header)
     body = "".join(f"<tr>{''.join(map(cell, row))}</tr>\n" for row in rows)
-    return Html(f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table>\n")
+    return _wide(f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table>")
+
+
+def _wide(text: str) -> Html:
+    """Something that scrolls by itself where the page is narrow."""
+    return Html(f'<div class="scroll" tabindex="0">{text}</div>\n')
 
 
 def bar(share: float, width: int = 160) -> Html:
@@ -157,8 +162,8 @@ def histogram(shares: Sequence[float], n_bins: int = 20) -> Html:
                    f'height="{high * n / most:.1f}"><title>{k / n_bins:g} to {(k + 1) / n_bins:g}: {n}</title></rect>'
                    for k, n in enumerate(counts))
     words = f"histogram of {len(shares):,} probabilities, at most {most:,} in one range"
-    return Html(f'<svg role="img" aria-label="{words}" width="{n_bins * wide}" height="{high + 18}">{bars}'
-                f'<text x="0" y="{high + 14}">0</text><text x="{n_bins * wide - 8}" y="{high + 14}">1</text></svg>\n')
+    return _wide(f'<svg role="img" aria-label="{words}" width="{n_bins * wide}" height="{high + 18}">{bars}'
+                 f'<text x="0" y="{high + 14}">0</text><text x="{n_bins * wide - 8}" y="{high + 14}">1</text></svg>')
 
 
 def curves(lines: Mapping[str, Sequence[float]], what: str) -> Html:
@@ -220,11 +225,10 @@ def graph(labels: Sequence[str], arrows: Sequence[tuple[int, int]], title: str) 
     parts += [f'<rect class="box" x="{x:.0f}" y="{y:.0f}" width="{width:.0f}" height="{high}" rx="5"/>'
               f'<text class="code" x="{x + 7:.0f}" y="{y + 17:.0f}">{escape(labels[k])}</text>'
               for k, (x, y, width) in place.items()]
-    return Html(f'<div class="scroll" tabindex="0"><svg role="img" aria-label="{escape(title, quote=True)}" '
-                f'width="{across:.0f}" height="{down:.0f}"><defs><marker id="logicmp-tip" viewBox="0 0 8 8" refX="7" '
-                'refY="4" markerWidth="6" markerHeight="6" orient="auto"><path class="faint" d="M0 0L8 4L0 8z"/>'
-                '</marker>'
-                f'</defs>{"".join(parts)}</svg></div>\n')
+    return _wide(f'<svg role="img" aria-label="{escape(title, quote=True)}" width="{across:.0f}" height="{down:.0f}">'
+                 '<defs><marker id="logicmp-tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="6" markerHeight="6" '
+                 'orient="auto"><path class="faint" d="M0 0L8 4L0 8z"/></marker></defs>'
+                 f'{"".join(parts)}</svg>')
 
 
 def fragment(*parts: Html) -> str:

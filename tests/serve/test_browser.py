@@ -348,6 +348,9 @@ def test_code_and_report(tab: Tab, tmp_path: Path) -> None:
     expect(page.locator("h1")).to_have_text("LogicMP report")
     expect(page.locator("table").first).to_contain_text("Smokes(Bob)")
     assert loaded == [path.as_uri()]
+    assert violations(page) == []
+    page.set_viewport_size({"width": 390, "height": 800})
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
     page.close()
 
 

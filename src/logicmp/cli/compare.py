@@ -39,7 +39,7 @@ def compare(
 ) -> None:
     """Compare several methods on the same queries.
 
-    The table has seconds, memory, log Z, and the difference to the first method.
+    The table has seconds and memory of each command, its start included, log Z, and the difference to the first method.
 
     All other options are those of `logicmp infer`; limits hold for each method.
 

@@ -61,7 +61,7 @@ def convert(
                            + ("it is a file" if target.is_file() else f"there is no folder {str(target.parent)!r}"))
     if is_folder and target.resolve() == Path(source).resolve():
         raise LogicMPError(f"the files would overwrite the input {source!r}", "write to another folder")
-    with shown_progress() as progress:
+    with shown_progress(quiet=source == "-") as progress:
         progress("reading", 0, 0)
         theory, facts, notes = _read(source, came or _guess_source(source), evidence or [], progress)
         progress("writing", 0, 0)

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..limits import Progress, silent
 from ..show.picture import COLOURS, Picture
 from .forms import LEADING, LETTER, WIDTH, make_form
 
@@ -20,6 +21,8 @@ from .forms import LEADING, LETTER, WIDTH, make_form
 PAGES, TRAINING_PAGES = range(10), range(100, 112)
 # the model is trained towards 0.05 and 0.95 instead of 0 and 1: label smoothing
 SMOOTHING = 0.1
+# of training
+STEPS = 500
 # bits of a word's hash, and waves per 100 pixels of its position
 N_BITS, FREQUENCIES = 8, (0.5, 1.0, 2.0)
 # pixels on the page per pixel of the form, then per cell of the matrix
@@ -67,7 +70,7 @@ def describe_pairs(form: Form) -> Tensor:
     return torch.cat([geometry(read_words(form)[0]), words[:, None] + words, words[:, None] * words], -1)
 
 
-def train_model() -> nn.Module:
+def train_model(progress: Progress = silent) -> nn.Module:
     """A small model that judges whether two words belong to one block, from `describe_pairs`."""
     pages = [make_form(seed)["form"] for seed in TRAINING_PAGES]
     inputs = torch.cat([describe_pairs(page).flatten(0, 1) for page in pages])
@@ -77,7 +80,8 @@ def train_model() -> nn.Module:
         torch.manual_seed(0)
         model = nn.Sequential(nn.Linear(inputs.shape[-1], 32), nn.GELU(), nn.Linear(32, 1), nn.Flatten(-2))
         optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-        for _ in range(500):
+        for step in range(STEPS):
+            progress("training the model", step, STEPS)
             some = torch.randint(len(labels), (4096,))
             optimizer.zero_grad()
             loss = nn.functional.binary_cross_entropy_with_logits(model(inputs[some]), targets[some])

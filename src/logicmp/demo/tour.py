@@ -14,6 +14,7 @@ from torch import Tensor
 
 from ..layer import LogicMP
 from ..show.picture import Picture
+from ..show.progress import shown_progress
 from .forms import make_form
 from .pages import (
     MARGIN,
@@ -76,12 +77,14 @@ def show_blocks(output: Path) -> Iterator[str]:
     yield ("2. The words of a form belong to blocks. A model trained on twelve other forms judges each pair of\n"
            "   words on its own, by position and text. The rule has no weight, the layer its default settings:\n")
     yield _indented(BLOCKS)
-    layer, model = LogicMP(BLOCKS), train_model()
     # the first page, before and after
     drawn: list[tuple[Score, Tensor]] = []
     totals = {"before": Score(), "after": Score()}
-    with torch.no_grad():
+    with shown_progress() as progress, torch.no_grad():
+        with torch.enable_grad():
+            layer, model = LogicMP(BLOCKS), train_model(progress)
         for seed in PAGES:
+            progress("applying the rule", seed - PAGES[0], len(PAGES))
             form = make_form(seed)["form"]
             logits = model(describe_pairs(form))
             for name, tensor in (("before", logits), ("after", layer(logits))):
