@@ -77,7 +77,7 @@ class Both:
         self.duckdb, self.n = DuckDB(100_000_000), 0
 
     def join(self, patterns, wanted, keep, guard, conditions, is_grouped, share):  # type: ignore[no-untyped-def]
-        for part in (share, Share(0, 2), Share(1, 2)):
+        for part in (share, Share(0, 2), Share(1, 2), Share(0, 2, True), Share(1, 2, True)):
             want = BuiltIn().join(patterns, wanted, keep, guard, conditions, is_grouped, part)
             got = self.duckdb.join(patterns, wanted, keep, guard, conditions, is_grouped, part)
             assert counted(got, keep, wanted) == counted(want, keep, wanted)
