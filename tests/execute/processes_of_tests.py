@@ -99,7 +99,8 @@ def dense(mesh: Any = None, dim: int = 0, schedule: str = "adaptive") -> list[fl
 
     if mesh is not None:
         assert out["C"].placements == (Shard(dim),)
-    found = [*out.values(), *again.values(), loss, *(x.grad for x in unary.values()), *(w.grad for w in layer.raw_weights)]
+    gradients = [*(x.grad for x in unary.values()), *(w.grad for w in layer.raw_weights)]
+    found = [*out.values(), *again.values(), loss, *gradients]
     return [float(v) for x in found for v in whole(x).detach().flatten()]
 
 

@@ -102,11 +102,11 @@ def test_random_theories(first: int) -> None:
 
 def test_parts_divide_all_places(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each place has one owner, and shared ones are added up, in pieces of any size."""
+    columns = [np.array([0, 3, 3]), np.array([3, 5, 8]), np.array([], dtype=np.int32)]
     for piece in (2, 5, 100):
         monkeypatch.setattr(local, "PIECE", piece)
-        columns = [np.array([0, 3, 3]), np.array([3, 5, 8]), np.array([], dtype=np.int32)]
 
-        def parts(shares: ThreadShares, columns: list[np.ndarray] = columns) -> tuple[list[int], list[int], list[float]]:
+        def parts(shares: ThreadShares) -> tuple[list[int], list[int], list[float]]:
             part = find_part([columns[shares.share.rank]], 12, 1, shares)
             added = part.add_up(np.full(len(part.places), 1.0 + shares.share.rank))
             return part.places.tolist(), part.places[part.own].tolist(), added[np.isin(part.places, 3)].tolist()

@@ -153,7 +153,7 @@ def _counted(inputs: Inputs, predicate: Predicate, like: Tensor) -> Tensor | Non
     """1 for each latent atom of a predicate, of a symmetric pair for the first order only; None if all are latent."""
     owned = inputs.owned.get(predicate.name)
     if owned is not None:
-        return is_latent(inputs, predicate, like).to(like.dtype) * owned.reshape(1, -1, *[1] * (like.dim() - 2)).to(like.dtype)
+        return (is_latent(inputs, predicate, like) & (owned > 0).reshape(1, -1, *[1] * (like.dim() - 2))).to(like.dtype)
     if predicate.symmetric or predicate.name in inputs.evidence or any(t in inputs.masks for t in predicate.types):
         counted = is_latent(inputs, predicate, like).to(like.dtype)
         return counted.triu() if predicate.symmetric else counted

@@ -17,7 +17,6 @@ from collections.abc import Collection, Hashable, Mapping
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 

@@ -185,7 +185,8 @@ def _check_same(shares: Shares, world: World) -> None:
     numerals = [t.constants.numbers for t in world.theory.types if isinstance(t.constants, Numerals)]
     texts = [str(world.theory.rules), *("\0".join(t.constants) for t in world.theory.types
                                         if not isinstance(t.constants, Numerals))]
-    arrays = [*numerals, *world.values.values(), *world.unary.values(), *(c for s in world.supports.values() for c in s.columns)]
+    arrays = [*numerals, *world.values.values(), *world.unary.values(),
+              *(c for s in world.supports.values() for c in s.columns)]
     code = 0
     for text in texts:
         code = zlib.crc32(text.encode(), code)
