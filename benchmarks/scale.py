@@ -43,13 +43,17 @@ def main(arguments: list[str]) -> int:
                         help="numbers of processes (default: 1 and 2)")
     parser.add_argument("--engine", default="torch", help="torch or duckdb (default: torch)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results to FILE")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the stages of one process")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the stages by the number of rows")
+    parser.add_argument("--read", type=Path, nargs="+", metavar="FILE", help="show earlier results, measure nothing")
     parser.add_argument("--child", nargs=2, metavar=("CASE", "FOLDER"), help=argparse.SUPPRESS)
     chosen = parser.parse_args(arguments)
     if chosen.child:
         print(json.dumps(measure(chosen.child[0], Path(chosen.child[1]), chosen.engine)))
         return 0
-    results = []
+    results: list[dict[str, Any]] = []
+    if chosen.read:
+        results = [x for path in chosen.read for x in json.loads(path.read_text())["results"]]
+        chosen.people, chosen.triples = [], []
     for case, sizes in (("people", chosen.people), ("triples", chosen.triples)):
         for n in sizes:
             with tempfile.TemporaryDirectory() as folder:
@@ -156,9 +160,10 @@ def measure(case: str, folder: Path, engine: str) -> dict[str, float]:
         run.iterate(Schedule(1, 0.5))
         shares.agree(False)
         clock.lap()
-        before = getattr(shares, "seconds", 0.0)
+        before, used = getattr(shares, "seconds", 0.0), time.process_time()
         run.iterate(Schedule(4, 0.5))
         found["iteration, s"] = clock.lap() / 4
+        found["iteration, CPU s"] = (time.process_time() - used) / 4
         found["of it exchange and waiting, s"] = (getattr(shares, "seconds", 0.0) - before) / 4
         parts = [run.parts[name] for name in run.base if name in run.parts] if isinstance(run, LocalRun) else []
         values = np.zeros(sum(part.n_shared for part in parts))
@@ -193,8 +198,8 @@ def _memory() -> float:
 def show(results: list[dict[str, Any]]) -> None:
     """The stages, their growth, and what more rows would take on more machines."""
     console = Console(width=160)
-    names = ["rows", "load, s", "world, s", "join, s", "iteration, s", "exchange alone, s", "own values", "shared",
-             "memory, GB", "memory of the run, GB"]
+    names = ["rows", "load, s", "world, s", "join, s", "iteration, s", "iteration, CPU s", "exchange alone, s",
+             "own values", "shared", "memory, GB", "memory of the run, GB"]
     table = Table("case", "n", "processes", *names)
     for x in results:
         table.add_row(x["case"], f"{x['n']:,}", str(x["ranks"]), f"{x['rows']:,.0f}", *(
@@ -254,7 +259,8 @@ def compared(results: list[dict[str, Any]]) -> list[str]:
         one = next((y for y in results if y["ranks"] == 1 and (y["case"], y["n"]) == (x["case"], x["n"])), None)
         if x["ranks"] > 1 and one is not None:
             lines.append(f"{x['case']} {x['n']:,}, {x['ranks']} processes: an iteration is "
-                         f"{one['iteration, s'] / x['iteration, s']:.2f}x as fast, a process takes "
+                         f"{one['iteration, s'] / x['iteration, s']:.2f}x as fast (processor time of a process "
+                         f"{one['iteration, CPU s'] / x['iteration, CPU s']:.2f}x less), a process takes "
                          f"{x['memory of the run, GB'] / one['memory of the run, GB']:.2f}x the memory of the run, "
                          f"{x['memory, GB'] / one['memory, GB']:.2f}x with its libraries")
     return lines

@@ -125,10 +125,10 @@ class FactTable:
         codes = [c.codes for c in columns]
         sizes = [len(c.names) for c in columns]
         if self.predicate.symmetric:
-            known = positions(merge([c.names for c in columns]))
-            codes = [c.indices(known) for c in columns]
+            index = positions(merge([c.names for c in columns]))
+            codes = [c.indices(index) for c in columns]
             codes = [np.minimum(*codes), np.maximum(*codes)]
-            sizes = [len(known)] * 2
+            sizes = [len(index)] * 2
         found, n = np.zeros(len(self), dtype=np.int64), 1
         for code, size in zip(codes, sizes, strict=True):
             if n * max(size, 1) >= 2**62:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -236,7 +237,9 @@ class Joined:
         Args:
             is_first: whether the columns may still be those of a pattern.
         """
-        for own, new in ((self.columns, more.columns), (self.places, more.places)):
+        pairs: list[tuple[dict[Any, np.ndarray], dict[Any, np.ndarray]]] = [
+            (self.columns, more.columns), (self.places, more.places)]
+        for own, new in pairs:
             for key, x in new.items():
                 if is_first:
                     own[key] = np.array(own[key])
