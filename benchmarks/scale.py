@@ -43,13 +43,17 @@ def main(arguments: list[str]) -> int:
                         help="numbers of processes (default: 1 and 2)")
     parser.add_argument("--engine", default="torch", help="torch or duckdb (default: torch)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results to FILE")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the stages of one process")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the stages by the number of rows")
+    parser.add_argument("--read", type=Path, nargs="+", metavar="FILE", help="show earlier results, measure nothing")
     parser.add_argument("--child", nargs=2, metavar=("CASE", "FOLDER"), help=argparse.SUPPRESS)
     chosen = parser.parse_args(arguments)
     if chosen.child:
         print(json.dumps(measure(chosen.child[0], Path(chosen.child[1]), chosen.engine)))
         return 0
-    results = []
+    results: list[dict[str, Any]] = []
+    if chosen.read:
+        results = [x for path in chosen.read for x in json.loads(path.read_text())["results"]]
+        chosen.people, chosen.triples = [], []
     for case, sizes in (("people", chosen.people), ("triples", chosen.triples)):
         for n in sizes:
             with tempfile.TemporaryDirectory() as folder:
@@ -67,7 +71,7 @@ def main(arguments: list[str]) -> int:
 
 
 def write(case: str, n: int, folder: Path) -> None:
-    """The facts as Parquet parts, and the rules."""
+    """The facts as Parquet parts, and the rules; one block of triples at least."""
     from logicmp.facts.stores import write_parts
 
     (folder / "rules.mln").write_text(RULES[case])
@@ -114,6 +118,7 @@ def measure(case: str, folder: Path, engine: str) -> dict[str, float]:
 
     from logicmp import infer, load_facts, load_theory
     from logicmp.execute.inputs import world_tensors
+    from logicmp.execute.local import LocalRun
     from logicmp.execute.mean_field import initial_weights
     from logicmp.execute.processes import joined_processes
     from logicmp.execute.schedule import Schedule
@@ -124,7 +129,12 @@ def measure(case: str, folder: Path, engine: str) -> dict[str, float]:
 
     torch.set_num_threads(1)
     # import and compile everything before memory is measured
-    infer(RULES["triples"], "Same(A,B)\n0.5 Same(B,C)", "Same", "mean-field", candidates="Same(A,C)")
+    with tempfile.TemporaryDirectory() as small:
+        write("triples", 0, Path(small))
+        theory = load_theory(Path(small) / "rules.mln")
+        toy = load_facts(f"Same={small}/Same/", theory)
+        infer(theory, toy, "Same", "mean-field", candidates=toy, correction="none", iterations=1)
+    del theory, toy
     idle = _memory()
     several = int(os.environ.get("WORLD_SIZE", "1")) > 1
     context: Any = joined_processes() if several else nullcontext(Alone())
@@ -143,23 +153,28 @@ def measure(case: str, folder: Path, engine: str) -> dict[str, float]:
         found["world, s"] = clock.lap()
         weights = initial_weights(world.theory, world.sizes, 10.0, torch.float64)
         run = make_run(world, world.theory, unary, known, "exact", weights,
-                       Grounding(make_engine(engine), shares))
+                       Grounding(make_engine(engine), shares), is_local=True)
+        del unary, known
         found["join, s"] = clock.lap()
         # the compiled loops are compiled, or read from their cache
         run.iterate(Schedule(1, 0.5))
         shares.agree(False)
         clock.lap()
-        before = getattr(shares, "seconds", 0.0)
+        before, used = getattr(shares, "seconds", 0.0), time.process_time()
         run.iterate(Schedule(4, 0.5))
         found["iteration, s"] = clock.lap() / 4
+        found["iteration, CPU s"] = (time.process_time() - used) / 4
         found["of it exchange and waiting, s"] = (getattr(shares, "seconds", 0.0) - before) / 4
-        values = np.zeros(sum(x.numel() for x in run.base.values()))
+        parts = [run.parts[name] for name in run.base if name in run.parts] if isinstance(run, LocalRun) else []
+        values = np.zeros(sum(part.n_shared for part in parts))
         shares.total(values)
         clock.lap()
         for _ in range(3):
             shares.total(values)
         found["exchange alone, s"] = clock.lap() / 3 if several else 0.0
-        found["values"] = float(len(values))
+        found["shared"] = float(len(values))
+        found["own values"] = float(sum(x.numel() for x in run.base.values()))
+        found["values"] = float(sum(math.prod(shape) for shape in run.shapes.values()))
         found["rows"] = float(run.executor.rows.n_rows)  # type: ignore[attr-defined]
         found["memory, GB"] = _memory()
         found["memory of the run, GB"] = found["memory, GB"] - idle
@@ -182,65 +197,100 @@ def _memory() -> float:
 
 def show(results: list[dict[str, Any]]) -> None:
     """The stages, their growth, and what more rows would take on more machines."""
-    console = Console(width=140)
-    names = ["rows", "load, s", "world, s", "join, s", "iteration, s", "exchange alone, s", "memory, GB",
-             "memory of the run, GB"]
+    console = Console(width=160)
+    names = ["rows", "load, s", "world, s", "join, s", "iteration, s", "iteration, CPU s", "exchange alone, s",
+             "own values", "shared", "memory, GB", "memory of the run, GB"]
     table = Table("case", "n", "processes", *names)
     for x in results:
-        table.add_row(x["case"], f"{x['n']:,}", str(x["ranks"]), f"{x['rows']:,.0f}",
-                      *(f"{x[name]:.3g}" for name in names[1:]))
+        table.add_row(x["case"], f"{x['n']:,}", str(x["ranks"]), f"{x['rows']:,.0f}", *(
+            f"{x[name]:,.0f}" if name in ("own values", "shared") else f"{x[name]:.3g}" for name in names[1:]))
     console.print(table)
-    for line in growth(results) + predictions(results):
+    for line in (*growth(results), *compared(results), *predictions(results)):
         print(line)
 
 
 def draw(results: list[dict[str, Any]], path: Path) -> None:
-    """The seconds of each stage by the number of rows, in one process, on logarithmic axes."""
+    """The seconds of each stage by the number of people, in one and two processes, with the fitted powers."""
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(figsize=(6, 4), layout="constrained")
-    chosen = sorted((x for x in results if x["case"] == "people" and x["ranks"] == 1), key=lambda x: x["rows"])
-    for name in ("load, s", "world, s", "join, s", "iteration, s"):
-        axes.loglog([x["rows"] for x in chosen], [x[name] for x in chosen], marker="o", label=name[:-3])
-    axes.set(xlabel="rows", ylabel="seconds", title="people with three friends, one process, one thread")
+    figure, axes = pyplot.subplots(figsize=(7, 4.5), layout="constrained")
+    for k, name in enumerate(STAGES):
+        for ranks, marker in ((1, "o"), (2, "s")):
+            chosen = of_case(results, "people", ranks)
+            axes.loglog([x["rows"] for x in chosen], [x[name] for x in chosen], marker=marker, color=f"C{k}",
+                        linestyle="none", markerfacecolor=f"C{k}" if ranks == 1 else "none",
+                        label=name[:-3] if ranks == 1 else None)
+        alone = of_case(results, "people", 1)
+        if len(alone) > 1:
+            power, first = fit(alone, name)
+            rows = np.geomspace(alone[0]["rows"], 1e8, 20)
+            axes.loglog(rows, math.exp(first) * rows**power, color=f"C{k}", linewidth=0.8)
+    axes.set(xlabel="rows", ylabel="seconds", title="people with three friends: one process (full), two (empty)")
     axes.grid(alpha=0.3)
     axes.legend()
-    figure.savefig(path)
+    figure.savefig(path, dpi=110)
     pyplot.close(figure)
+
+
+STAGES = ("load, s", "world, s", "join, s", "iteration, s")
+
+
+def of_case(results: list[dict[str, Any]], case: str, ranks: int) -> list[dict[str, Any]]:
+    """The results of one case and number of processes, by rows."""
+    return sorted((x for x in results if x["case"] == case and x["ranks"] == ranks), key=lambda x: x["rows"])
+
+
+def fit(chosen: list[dict[str, Any]], name: str) -> tuple[float, float]:
+    """The power of rows that a stage grows with, and the logarithm of its factor, by least squares."""
+    found = np.polyfit(np.log([x["rows"] for x in chosen]), np.log([max(x[name], 1e-9) for x in chosen]), 1)
+    return float(found[0]), float(found[1])
 
 
 def growth(results: list[dict[str, Any]]) -> list[str]:
     """The exponent of each stage by the number of rows, over the sizes of one process."""
-    chosen = sorted((x for x in results if x["case"] == "people" and x["ranks"] == 1), key=lambda x: x["rows"])
-    if len(chosen) < 2:
-        return []
-    rows = np.log([x["rows"] for x in chosen])
-    return [f"{name[:-3]} grows as rows^{np.polyfit(rows, np.log([max(x[name], 1e-9) for x in chosen]), 1)[0]:.2f}"
-            for name in ("load, s", "world, s", "join, s", "iteration, s")]
+    chosen = of_case(results, "people", 1)
+    return [] if len(chosen) < 2 else [f"{name[:-3]} grows as rows^{fit(chosen, name)[0]:.2f}" for name in STAGES]
+
+
+def compared(results: list[dict[str, Any]]) -> list[str]:
+    """Several processes against one: the time of an iteration, and the memory of a process."""
+    lines = []
+    for x in results:
+        one = next((y for y in results if y["ranks"] == 1 and (y["case"], y["n"]) == (x["case"], x["n"])), None)
+        if x["ranks"] > 1 and one is not None:
+            lines.append(f"{x['case']} {x['n']:,}, {x['ranks']} processes: an iteration is "
+                         f"{one['iteration, s'] / x['iteration, s']:.2f}x as fast (processor time of a process "
+                         f"{one['iteration, CPU s'] / x['iteration, CPU s']:.2f}x less), a process takes "
+                         f"{x['memory of the run, GB'] / one['memory of the run, GB']:.2f}x the memory of the run, "
+                         f"{x['memory, GB'] / one['memory, GB']:.2f}x with its libraries")
+    return lines
 
 
 def predictions(results: list[dict[str, Any]]) -> list[str]:
-    """An iteration of more rows on more machines: rows shared, values exchanged by all."""
-    alone = [x for x in results if x["ranks"] == 1]
-    together = [x for x in results if x["ranks"] > 1 and x["exchange alone, s"] > 0]
-    if not alone or not together:
-        return []
+    """An iteration of more rows on more machines: rows and values are divided, shared values are exchanged."""
     lines = []
-    for case in dict.fromkeys(x["case"] for x in alone):
-        x = max((x for x in alone if x["case"] == case), key=lambda x: x["rows"])
-        y = max((x for x in together if x["case"] == case), key=lambda x: x["rows"], default=None)
-        if y is None:
+    for case in dict.fromkeys(x["case"] for x in results):
+        alone, together = of_case(results, case, 1), of_case(results, case, 2)
+        if not alone or not together:
             continue
+        x, y = alone[-1], together[-1]
         each, per_row = x["iteration, s"] / x["rows"], x["values"] / x["rows"]
-        # an exchange sends 2 (W - 1) / W times the values
-        local = 8 * y["values"] * 2 * (y["ranks"] - 1) / y["ranks"] / y["exchange alone, s"]
-        lines.append(f"{case}: {each * 1e9:.2f} ns per row and process, {per_row:.3g} values per row, "
-                     f"{local / 1e9:.2f} GB/s between the processes of this machine")
+        # of all values, those that two processes share; each further cut shares as many more, at most all
+        share = y["shared"] / y["values"]
+        local = 8 * y["shared"] / max(y["exchange alone, s"], 1e-9)
+        # what every process has, and what is divided: from one = whole + divided, two = whole + divided / 2
+        one, two = x["memory of the run, GB"], y["memory of the run, GB"]
+        whole, divided = max(0.0, 2 * two - one), min(one, 2 * (one - two))
+        lines.append(f"{case}: {each * 1e9:.2f} ns per row and process, {per_row:.3g} values per row, {share:.3g} of "
+                     f"them shared by two processes, {local / 1e9:.2f} GB/s between the processes of this machine, "
+                     f"{whole / x['rows'] * 1e9:.0f} bytes per row in every process and "
+                     f"{divided / x['rows'] * 1e9:.0f} divided")
         for rows in ROWS:
             for machines in MACHINES:
-                compute = each * rows / machines
-                exchange = 8 * per_row * rows * 2 * (machines - 1) / machines / ETHERNET
-                lines.append(f"  10^{math.log10(rows):.0f} rows on {machines} machines: {compute:.3g} s of computing "
-                             f"and {exchange:.3g} s of exchange at 1.25 GB/s per iteration, "
-                             f"{rows * x['memory of the run, GB'] / x['rows'] / 1000:.3g} TB of memory in one process")
+                shared = min(1.0, share * (machines - 1)) * per_row * rows
+                exchange = 8 * shared * 2 * (machines - 1) / machines / ETHERNET
+                memory = (whole + divided / machines) * rows / x["rows"]
+                lines.append(f"  10^{math.log10(rows):.0f} rows on {machines} machines: {each * rows / machines:.3g} s "
+                             f"of computing and at most {exchange:.3g} s of exchange at 1.25 GB/s per iteration, "
+                             f"{memory:,.0f} GB of memory in each")
     return lines

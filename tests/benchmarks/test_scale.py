@@ -27,10 +27,14 @@ def test_rows_are_added_up_and_times_are_the_largest() -> None:
 
 
 def test_a_prediction_is_arithmetic() -> None:
-    one = {"case": "people", "ranks": 1, "rows": 1e6, "iteration, s": 0.01, "values": 1e6, "exchange alone, s": 0.0,
-           "memory of the run, GB": 0.1}
-    two = {**one, "ranks": 2, "exchange alone, s": 0.008}
+    one = {"case": "people", "ranks": 1, "rows": 1e6, "iteration, s": 0.01, "values": 1e6, "shared": 0.0,
+           "exchange alone, s": 0.0, "memory of the run, GB": 0.1}
+    two = {**one, "ranks": 2, "shared": 1e5, "exchange alone, s": 0.0008, "memory of the run, GB": 0.06}
     told = predictions([one, two])
-    assert "10.00 ns per row" in told[0] and "1.00 GB/s" in told[0]
-    # 10^9 rows * 10 ns / 8; 8 bytes * 10^9 * 14 / 8 / 1.25 GB/s
-    assert "1.25 s of computing and 11.2 s of exchange" in told[1]
+    assert "10.00 ns per row" in told[0] and "0.1 of them shared" in told[0] and "1.00 GB/s" in told[0]
+    assert "20 bytes per row in every process and 80 divided" in told[0]
+    # 10^9 rows * 10 ns / 8; seven cuts share 0.7 of the values: 8 bytes * 0.7 * 10^9 * 14 / 8 / 1.25 GB/s
+    assert "1.25 s of computing and at most 7.84 s of exchange" in told[1]
+    assert "30 GB of memory in each" in told[1]
+    # 63 cuts share all
+    assert "at most 12.6 s of exchange" in told[2]

@@ -90,13 +90,17 @@ def dense(mesh: Any = None, dim: int = 0, schedule: str = "adaptive") -> list[fl
     out = layer(unary, evidence)
     loss = sum((x.sigmoid() ** 2).sum() for x in out.values())
     loss.backward()
+    with torch.no_grad():
+        # products in shards
+        again = layer(unary, evidence)
 
     def whole(x: Tensor) -> Tensor:
         return x.full_tensor() if isinstance(x, DTensor) else x
 
     if mesh is not None:
         assert out["C"].placements == (Shard(dim),)
-    found = [*out.values(), loss, *(x.grad for x in unary.values()), *(w.grad for w in layer.raw_weights)]
+    gradients = [*(x.grad for x in unary.values()), *(w.grad for w in layer.raw_weights)]
+    found = [*out.values(), *again.values(), loss, *gradients]
     return [float(v) for x in found for v in whole(x).detach().flatten()]
 
 

@@ -10,6 +10,7 @@ from logicmp import CostError
 from logicmp.execute.fused import Fused, can_fuse, is_thin
 from logicmp.execute.sparse import SparseExecutor
 from logicmp.execute.state import Call
+from logicmp.ground.engine import Alone
 from logicmp.testing.executor_battery import weights_of
 
 
@@ -69,7 +70,7 @@ def test_labels_and_quantifiers_run_as_before() -> None:
 
 def test_a_thin_list_is_fused_and_a_matrix_is_not() -> None:
     thin = sparse_of(case_of("0.5 A(a,b) ^ B(b,a) => C(a,b)", {"A": 0.3, "B": 0.3, "C": 0.3}, n=12))
-    assert is_thin(thin.rows, thin._lengths)
+    assert is_thin(thin.rows, thin._lengths, Alone(), False)
     assert thin.fused is not None
     text, shares, observed = RULES["smokers"]
     assert sparse_of(case_of(text, shares, observed=observed, n=40)).fused is None

@@ -13,7 +13,7 @@ from logicmp.execute.sparse import build_sparse_executor
 from logicmp.facts.supports import make_support
 from logicmp.ground.engine import BuiltIn, Grounding, Share
 from logicmp.ground.patterns import Joined, Pattern
-from logicmp.ground.sql import Recorded, column_names
+from logicmp.ground.sql import Recorded, Tables, column_names, join_sql
 from logicmp.plan.eliminate import build_rows
 
 N = 6
@@ -53,6 +53,14 @@ def test_observed_rows_are_counted_by_groups() -> None:
         "SELECT y, count(*) AS n\nFROM (SELECT a0 AS y, a1 AS z FROM p_c) AS t0\nGROUP BY y")
 
 
+def test_the_share_of_a_rank() -> None:
+    pattern = Pattern(("x", "y"), tuple(c.astype(np.int32) for c in RING), (N, N))
+    source = Tables().sources([pattern])
+    told = [join_sql([pattern], source, [0], [], share=Share(rank, 2, by_range)).splitlines()[-1]
+            for by_range in (False, True) for rank in (0, 1)]
+    assert told == ["WHERE x % 2 = 0", "WHERE x % 2 = 1", "WHERE x >= 0 AND x < 3", "WHERE x >= 3 AND x < 6"]
+
+
 def texts(rule: str, sparse: list[str], observed: list[str] | None = None) -> list[str]:
     theory = parse_theory(rule)
     sizes = {"t": N}
@@ -77,7 +85,7 @@ class Both:
         self.duckdb, self.n = DuckDB(100_000_000), 0
 
     def join(self, patterns, wanted, keep, guard, conditions, is_grouped, share):  # type: ignore[no-untyped-def]
-        for part in (share, Share(0, 2), Share(1, 2)):
+        for part in (share, Share(0, 2), Share(1, 2), Share(0, 2, True), Share(1, 2, True)):
             want = BuiltIn().join(patterns, wanted, keep, guard, conditions, is_grouped, part)
             got = self.duckdb.join(patterns, wanted, keep, guard, conditions, is_grouped, part)
             assert counted(got, keep, wanted) == counted(want, keep, wanted)

@@ -3,15 +3,15 @@
 Room: files -> **execute** -> inference.
 
     kept = RunCheckpoint(path, fingerprint(...), shares)
-    kept.save(logits, ...)                  every minute, by the first process: all processes have all logits
-    kept.load(like)                         None if there is no file yet; the others get what the first one reads
+    kept.save(whole, logits, ...)           every minute, by the first process, which gathers the logits of all
+    kept.load(shapes, dtype)                None if there is no file yet; the others get what the first one reads
 """
 
 from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +25,8 @@ from ..ground.engine import Shares
 
 # seconds between two files
 PAUSE = 60.0
+# from the logits of one process, those of all
+Whole = Callable[[Mapping[str, Tensor]], Mapping[str, Tensor]]
 
 
 @dataclass(frozen=True)
@@ -50,26 +52,35 @@ class RunCheckpoint:
         self.path, self.belongs_to, self.shares = path, belongs_to, shares
         self._last = time.monotonic()
 
-    def save(self, logits: Mapping[str, Tensor], number: int, *, attempt: int, damping: float, before: int) -> None:
-        """Write the file, if the last one is old enough; only the first process writes."""
-        if self.shares.share.rank or not number or time.monotonic() - self._last < PAUSE:
+    def save(self, whole: Whole, logits: Mapping[str, Tensor], number: int, *, attempt: int, damping: float,
+             before: int) -> None:
+        """Write the file, if the last one is old enough; only the first process writes.
+
+        Args:
+            whole: from the logits of this process, those of all.
+        """
+        if not number or not self.shares.agree(time.monotonic() - self._last >= PAUSE):
+            return
+        self._last = time.monotonic()
+        logits = whole(logits)
+        if self.shares.share.rank:
             return
         numbers = {"attempt": str(attempt), "damping": repr(damping), "done": str(before + number)}
         save_tensors(self.path, {name: x.contiguous() for name, x in logits.items()},
                      {**numbers, "belongs_to": self.belongs_to}, "the checkpoint")
-        self._last = time.monotonic()
 
-    def load(self, like: Mapping[str, Tensor]) -> RunState | None:
+    def load(self, shapes: Mapping[str, tuple[int, ...]], dtype: torch.dtype) -> RunState | None:
         """The state in the file; None if there is none.
 
         Args:
-            like: tensors of the shapes of the logits.
+            shapes: of the logits of all processes.
+            dtype: of the logits.
         """
         # attempt, damping, done; or -1 for no file, -2 for an error
         head, tensors, error = np.zeros(3), dict[str, Tensor](), None
         if self.shares.share.rank == 0:
             try:
-                head, tensors = self._read(like)
+                head, tensors = self._read(shapes)
             except LogicMPError as cause:
                 head, error = np.array([-2.0, 0, 0]), cause
         head = self.shares.total(head)
@@ -80,15 +91,15 @@ class RunCheckpoint:
         if head[0] < 0:
             return None
         found = {name: torch.from_numpy(np.asarray(self.shares.total(
-            tensors[name].numpy() if tensors else np.zeros(tuple(x.shape))))).to(x.dtype) for name, x in like.items()}
+            tensors[name].numpy() if tensors else np.zeros(shape)))).to(dtype) for name, shape in shapes.items()}
         return RunState(found, int(head[0]), float(head[1]), int(head[2]))
 
-    def _read(self, like: Mapping[str, Tensor]) -> tuple[np.ndarray, dict[str, Tensor]]:
+    def _read(self, shapes: Mapping[str, tuple[int, ...]]) -> tuple[np.ndarray, dict[str, Tensor]]:
         if not self.path.exists():
             return np.array([-1.0, 0, 0]), {}
         tensors, metadata = load_tensors(self.path, "the checkpoint", "remove the file to start over")
-        shapes = {name: x.shape for name, x in tensors.items()}
-        if metadata.get("belongs_to") != self.belongs_to or shapes != {name: x.shape for name, x in like.items()}:
+        found = {name: tuple(x.shape) for name, x in tensors.items()}
+        if metadata.get("belongs_to") != self.belongs_to or found != dict(shapes):
             raise LogicMPError(f"the checkpoint {str(self.path)!r} belongs to a run with other rules, facts or options",
                                "remove the file to start over, or give another file")
         return np.array([float(metadata["attempt"]), float(metadata["damping"]), float(metadata["done"])]), tensors

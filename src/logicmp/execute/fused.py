@@ -10,8 +10,9 @@ columns: the plan's own columns are read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -31,15 +32,17 @@ def can_fuse(rows: RowPlan, theory: Theory) -> bool:
         for v in rows.values)
 
 
-def is_thin(rows: RowPlan, lengths: Sequence[int], n_rows: int | None = None) -> bool:
+def is_thin(rows: RowPlan, lengths: Sequence[int], shares: Shares, are_shared: bool) -> bool:
     """Whether lists have fewer rows than their operands have values: then arrays for each list cost more than it.
 
     Args:
         lengths: the number of values of each operand.
-        n_rows: the rows of all lists in all processes; by default those of this one.
+        shares: the processes, all of which must choose alike: the rows of all of them count.
+        are_shared: whether values are divided over the processes, too.
     """
-    total = rows.n_rows if n_rows is None else n_rows
-    return 0 < total < sum(lengths[o.value] for root in rows.roots for o in root.form.operands)
+    read = sum(lengths[o.value] for root in rows.roots for o in root.form.operands)
+    n_rows, n_read = shares.total(np.array([rows.n_rows, read])).tolist()
+    return 0 < n_rows < (n_read if are_shared else read)
 
 
 def _is_symmetric(value: ReadAll, theory: Theory) -> bool:
@@ -53,10 +56,16 @@ class Fused:
     Args:
         rows: a plan for which `can_fuse` holds.
         shares: the processes that have the other rows.
+        parts: the places of this process, by predicate or number of a value; of others it has all.
     """
 
-    def __init__(self, rows: RowPlan, shares: Shares | None = None):
-        self.rows, self.shares = rows, shares or Alone()
+    def __init__(self, rows: RowPlan, shares: Shares | None = None, parts: Mapping[Hashable, Any] | None = None):
+        self.rows, self.shares, self.parts = rows, shares or Alone(), parts or {}
+
+    def _total(self, key: Hashable, x: np.ndarray) -> np.ndarray:
+        """The sum over all processes of what each adds to a value."""
+        found: np.ndarray = self.parts[key].add_up(x) if key in self.parts else self.shares.total(x)
+        return found
 
     def subtract(self, logits: Mapping[str, np.ndarray], q: Mapping[str, np.ndarray], weights: Sequence[float],
                  rules: frozenset[int] | None = None) -> None:
@@ -83,10 +92,10 @@ class Fused:
                 # the derivative by 1 - x
                 self._out(own, x, out, logits)[...] -= out.pop(Operand(k, True))
             if isinstance(value, Made) and self.rows.live[k] and own in out:
-                self._pull_back(value, self.shares.total(out.pop(own)), x, out, logits)
+                self._pull_back(value, self._total(k, out.pop(own)), x, out, logits)
         if logits is not into:
             for name, array in into.items():
-                array += self.shares.total(logits[name])
+                array += self._total(name, logits[name])
 
     def counts(self, q: Mapping[str, np.ndarray]) -> np.ndarray:
         """The expected violations of each rule, without the terms that have no sparse literal."""
@@ -127,7 +136,7 @@ class Fused:
                 spread(_factors(form), form.columns[0], xs[0], value.output, made)
             else:
                 add_products(_factors(form), _columns(form), xs, value.output, made)
-            found[Operand(k)] = self.shares.total(made)
+            found[Operand(k)] = self._total(k, made)
         return found
 
     def _read(self, operand: Operand, x: Arrays) -> np.ndarray:

@@ -22,6 +22,7 @@ from ..arguments import wrong_type
 from ..errors import LogicMPError, closest
 from ..facts.supports import Support
 from ..facts.world import UNKNOWN, World, one_value_each
+from ..ground.engine import Alone, Shares
 from ..parse.theory import Predicate, Theory
 from .operations import spread
 from .state import is_tracing
@@ -49,6 +50,9 @@ class Inputs:
     masks: dict[str, Tensor]
     sizes: dict[str, int]
     batch: tuple[int, ...]
+    # of predicates whose atoms are divided over processes, [1, n]: one for each atom that counts in this process
+    owned: dict[str, Tensor] = field(default_factory=dict)
+    shares: Shares = field(default_factory=Alone)
     # by predicate, the places of observed atoms and their values, if they are few; made when first used
     _few: dict[str, tuple[Tensor, Tensor] | None] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -65,6 +69,11 @@ class Inputs:
             return torch.where(evidence.isnan(), q, evidence)
         q.view(-1)[few[0]] = few[1]
         return q
+
+    def total(self, name: str, x: Tensor) -> Tensor:
+        """A sum over the atoms of a predicate, of all processes."""
+        found: Tensor = self.shares.add_up(x) if name in self.owned else x
+        return found
 
     @property
     def like(self) -> Tensor:

@@ -42,13 +42,13 @@ def read_rows(theory: Theory, sizes: Mapping[str, int], supports: Mapping[str, S
         grounding: how rows are made, and which of them this process has; by default all, by the built-in join.
     """
     true = [name for name in supports if name in evidence and evidence[name].dtype == torch.bool]
-    inputs = _flat_inputs(theory, sizes, supports, true, unary, evidence)
+    inputs = flat_inputs(theory, sizes, supports, true, unary, evidence)
     executor = build_sparse_executor(theory, sizes, supports, (*inputs.observed, *true), semantics,
                                      device=inputs.like.device, grounding=grounding)
     return inputs, executor
 
 
-def _flat_inputs(theory: Theory, sizes: Mapping[str, int], supports: Mapping[str, Support], true: Sequence[str],
+def flat_inputs(theory: Theory, sizes: Mapping[str, int], supports: Mapping[str, Support], true: Sequence[str],
                  unary: Tensors, evidence: Tensors, mask: Mask | None = None) -> Inputs:
     flat = flat_theory(theory, supports, true)
     if isinstance(mask, Tensor) and len(theory.types) == 1:
@@ -294,7 +294,7 @@ def _run(theory: Theory, sizes: Mapping[str, int], dense: Tensors, dense_evidenc
         raise LogicMPError("unary is empty", f"give log-odds for one of: {', '.join(theory.predicate)}")
     # the tensors that were given come first
     order = [*[name for name in rows if name in unary], *[name for name in unary if name not in rows]]
-    inputs = _flat_inputs(theory, sizes, plan.supports, true, {name: unary[name] for name in order}, evidence,
+    inputs = flat_inputs(theory, sizes, plan.supports, true, {name: unary[name] for name in order}, evidence,
                           mask)
     if inputs.batch and rows:
         raise LogicMPError(f"the tensors have batch dimensions {list(inputs.batch)}, but sparse tensors in unary have "

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -73,6 +74,13 @@ def as_given(inputs: Inputs, predicate: Predicate, logits: Mapping[str, Tensor],
 def unary_and_entropy(inputs: Inputs, predicate: Predicate, unary: Tensor, q: Tensor) -> Tensor:
     """E[phi] + H of the variables of one predicate that are not observed, [batch]."""
     evidence = inputs.evidence.get(predicate.name)
+    owned = inputs.owned.get(predicate.name)
+    if owned is not None:
+        # every atom in one process
+        at = owned[0].nonzero()[:, 0]
+        parts = [x[:, at] for x in (unary, q)]
+        own = replace(inputs, evidence={} if evidence is None else {predicate.name: evidence[:, at]}, owned={})
+        return inputs.total(predicate.name, unary_and_entropy(own, predicate, *parts))
     score = _entropy(q) + q * unary
     if not predicate.is_categorical:
         score = score + _entropy(1 - q)
@@ -116,7 +124,11 @@ def from_their_mean(inputs: Inputs, predicate: Predicate, tensor: Tensor, over_a
     if predicate.is_categorical:
         tensor = _minus_mean(tensor, counted, value_dims(predicate))
     if over_atoms:
-        tensor = _minus_mean(tensor, counted, tuple(range(1, tensor.dim() - (predicate.labels is not None))))
+        dims = tuple(range(1, tensor.dim() - (predicate.labels is not None)))
+        if counted is not None and predicate.name in inputs.owned:
+            total, n = (inputs.total(predicate.name, x.sum(dims, keepdim=True)) for x in (tensor * counted, counted))
+            return (tensor - total / n.clamp_min(1)) * counted
+        tensor = _minus_mean(tensor, counted, dims)
     return tensor if counted is None else tensor * counted
 
 
@@ -132,11 +144,16 @@ def _minus_mean(tensor: Tensor, counted: Tensor | None, dims: tuple[int, ...]) -
 def n_latent(inputs: Inputs, predicate: Predicate, like: Tensor) -> Tensor:
     """The number of latent atoms of a predicate in each item, [batch]; a symmetric pair counts once."""
     counted = _counted(inputs, predicate, like)
-    return like.new_full((like.shape[0],), math.prod(like.shape[1:])) if counted is None else per_item(counted)
+    if counted is None:
+        return like.new_full((like.shape[0],), math.prod(like.shape[1:]))
+    return inputs.total(predicate.name, per_item(counted))
 
 
 def _counted(inputs: Inputs, predicate: Predicate, like: Tensor) -> Tensor | None:
     """1 for each latent atom of a predicate, of a symmetric pair for the first order only; None if all are latent."""
+    owned = inputs.owned.get(predicate.name)
+    if owned is not None:
+        return (is_latent(inputs, predicate, like) & (owned > 0).reshape(1, -1, *[1] * (like.dim() - 2))).to(like.dtype)
     if predicate.symmetric or predicate.name in inputs.evidence or any(t in inputs.masks for t in predicate.types):
         counted = is_latent(inputs, predicate, like).to(like.dtype)
         return counted.triu() if predicate.symmetric else counted

@@ -169,7 +169,7 @@ class Run:
                     before, q = q, self.marginals(logits, temperature)
                     if watch is not None and watch(self._iteration(number, logits, q, temperature)):
                         break
-                    if before and schedule.is_full(number - 1) and _has_converged(before, q, schedule.tolerance):
+                    if before and schedule.is_full(number - 1) and self._has_converged(before, q, schedule.tolerance):
                         break
                     if recompute is not None:
                         updates = {} if replay is None else replay.take_updates()
@@ -222,7 +222,33 @@ class Run:
             self._constants = call, carries, self.executor.constants(call)
         return self.executor.subtract_messages(base, q, call, self._constants[2], replay)
 
+    def largest_change(self, before: Mapping[str, Tensor], q: Mapping[str, Tensor]) -> float:
+        """The largest change of a marginal between two iterations, of all processes."""
+        return self.inputs.shares.largest(largest_change(before, q))
+
+    def _has_converged(self, before: Mapping[str, Tensor], q: Mapping[str, Tensor], tolerance: float) -> bool:
+        return bool(tolerance) and not is_tracing() and self.largest_change(before, q) < tolerance
+
+    # the logits of all processes, and of this one; the same unless atoms are divided over processes
+
+    @property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        """By predicate, the shape of the logits of all processes."""
+        return {name: tuple(x.shape) for name, x in self.base.items()}
+
+    def whole(self, logits: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """The logits of all processes, from those of this one."""
+        return logits
+
+    def take(self, logits: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """The logits of this process, from those of all."""
+        return logits
+
     # the size of messages, for schedules that depend on it; all without gradients
+
+    def _sum(self, name: str, x: Tensor) -> Tensor:
+        """The sum over the atoms of a predicate, [batch]."""
+        return self.inputs.total(name, per_item(x))
 
     def size(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """The root mean square over the unobserved atoms of each item that exist, [batch]; without gradient."""
@@ -230,7 +256,7 @@ class Run:
         for name, tensor in tensors.items():
             predicate = self.theory.predicate[name]
             tensor = _for_sums(tensor)
-            total = total + per_item(from_their_mean(self.inputs, predicate, tensor).square())
+            total = total + self._sum(name, from_their_mean(self.inputs, predicate, tensor).square())
             count = count + n_latent(self.inputs, predicate, tensor)
         return (total / count.clamp_min(1)).sqrt()
 
@@ -258,7 +284,7 @@ class Run:
             predicate = self.theory.predicate[name]
             u, x, p = (self._deviation(name, tensor) for tensor in (self.base[name], message, q[name]))
             n = n_latent(self.inputs, predicate, u).clamp_min(1)
-            cov, var, noise, label = (per_item(a * b) / n for a, b in ((u, x), (x, x), (u, u), (u, p)))
+            cov, var, noise, label = (self._sum(name, a * b) / n for a, b in ((u, x), (x, x), (u, u), (u, p)))
             if predicate.is_categorical:
                 k = n_values(predicate, u)
                 label = label * (k / max(k - 1, 1))
@@ -329,10 +355,10 @@ class Run:
             if not predicate.is_categorical:
                 n = n_latent(self.inputs, predicate, x)
                 sides = ((logits[name] > 0) != (self.base[name] > 0)).to(x.dtype)
-                changed = changed + per_item(from_their_mean(self.inputs, predicate, sides))
+                changed = changed + self._sum(name, from_their_mean(self.inputs, predicate, sides))
                 count = count + n
-                deviation = per_item(self._deviation(name, x).square())
-                all_of_it = per_item(from_their_mean(self.inputs, predicate, x).square())
+                deviation = self._sum(name, self._deviation(name, x).square())
+                all_of_it = self._sum(name, from_their_mean(self.inputs, predicate, x).square())
                 mean, differing = mean + (all_of_it - deviation), differing + deviation
         ratio = (differing / mean.clamp_min(TINY)).sqrt().clamp_max(1.0)
         return changed / count.clamp_min(1) * ratio
@@ -430,10 +456,6 @@ def _for_sums(x: Tensor) -> Tensor:
 def largest_change(before: Mapping[str, Tensor], q: Mapping[str, Tensor]) -> float:
     """The largest change of a marginal between two iterations."""
     return max((float((q[name] - before[name]).detach().abs().max()) for name in q if q[name].numel()), default=0.0)
-
-
-def _has_converged(before: Mapping[str, Tensor], q: Mapping[str, Tensor], tolerance: float) -> bool:
-    return bool(tolerance) and not is_tracing() and largest_change(before, q) < tolerance
 
 
 def _average(call: Call, executor: Executor) -> Call:

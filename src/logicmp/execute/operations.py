@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
 from typing import Any
 
 import torch
@@ -63,6 +63,17 @@ def multiply(left: Tensor, right: Tensor) -> Tensor:
     return torch.mm(left.flatten(0, 1), right[0]).view(*left.shape[:2], right.shape[-1])
 
 
+def _multiplied(left: Tensor, right: Tensor) -> Tensor:
+    """Like `multiply`, for matrices that may be in shards."""
+    if is_sharded() and not torch.is_grad_enabled():
+        from .sharded import add_product
+
+        found = add_product(None, left, right)
+        if found is not None:
+            return found
+    return multiply(left, right)
+
+
 class SymmetricSquare(torch.autograd.Function):
     """x x for a symmetric x: its gradient G x + x G is, for a symmetric G, one product and its transpose.
 
@@ -107,7 +118,7 @@ def compile_contract(step: Contract) -> Callable[[Values], Tensor]:
         return lambda values: values[operand].sum(dims)
     product = as_matrix_product(step)
     if product is not None:
-        return lambda values: multiply(*product.factors(values, False))
+        return lambda values: _multiplied(*product.factors(values, False))
     left, right = terms
     first, second = step.operands
     if not any(n in right and n not in output for n in left):
@@ -233,21 +244,22 @@ class Apart:
 
     def __call__(self, x: Tensor, call: Call, in_place: bool = False) -> Tensor:
         # a product, because masked_fill is slower
-        off = self._kept.get((call.like.device, call.like.dtype, call.sizes), partial(self._off_diagonal, call))
+        off = self._sharded(x, call) if is_sharded() else self._kept.get(
+            (call.like.device, call.like.dtype, call.sizes), partial(self._off_diagonal, call))
         return x.mul_(off) if in_place and x.shape[1:] == off.shape[1:] else x * off
 
     def _off_diagonal(self, call: Call) -> Tensor:
         """One where the indices that the read keeps apart differ."""
-        if is_sharded():
-            from .sharded import replicate
-
-            # every rank has all of it, so it is made of bytes
-            pairs = [~compare(At(i, 0), At(j, 0), self.read.axes, call) for i, j in self.read.apart]
-            return replicate([reduce(torch.logical_and, pairs)])[0]
         off = call.like.new_ones(())
         for i, j in self.read.apart:
             off = off * (~compare(At(i, 0), At(j, 0), self.read.axes, call)).to(off.dtype)
         return off
+
+    def _sharded(self, x: Tensor, call: Call) -> Tensor:
+        """Like `_off_diagonal`, in the shards of a DTensor."""
+        from .sharded import off_diagonal
+
+        return off_diagonal(x, self.read.apart, [span(axis, 0, call) for axis in self.read.axes])
 
 
 # counts of entities, and values scaled by them

@@ -32,7 +32,7 @@ from .operations import (
     within,
 )
 from .recompute import Replay
-from .state import Call, Values, is_tracing
+from .state import Call, Values, is_sharded, is_tracing
 
 # messages that differ in labels only are one product if there are at least this many
 MIN_ALIKE = 4
@@ -76,6 +76,13 @@ class _Part:
             # weights per constant have no batch dimension of their own, and baddbmm does not broadcast
             is_full = (total is not None and left.shape[0] == right.shape[0]
                        and total.shape == (*left.shape[:-1], right.shape[-1]))
+            if is_sharded() and not torch.is_grad_enabled() and not isinstance(times, Tensor) and (
+                    total is None or (is_full and owned)):
+                from .sharded import add_product
+
+                found = add_product(total, left, right, times * self.sign)
+                if found is not None:
+                    return found, True
             if total is not None and is_full and not isinstance(times, Tensor):
                 # under autocast the sum so far may have another precision: then torch must choose one
                 add = total.baddbmm_ if owned and total.dtype == left.dtype else partial(torch.baddbmm, total)

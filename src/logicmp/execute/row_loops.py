@@ -1,65 +1,40 @@
-"""Compiled loops over rows: all derivatives of a multilinear form in one pass.
+"""Compiled loops over rows for the items of a batch: all derivatives of a multilinear form in one pass.
 
-Room: plan -> **execute** -> layer.
+Room: plan -> **execute** -> layer.  For one item, `fused_loops.py` has them.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numba import njit
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def all_derivatives(places: np.ndarray, factors: np.ndarray, x: np.ndarray, out: np.ndarray) -> None:
-    """Add the derivative by every operand to `out`.
+def derivatives_of_items(columns: Any, factors: np.ndarray, xs: Any, outs: Any) -> None:
+    """Add the derivative by every operand to its output.
 
     Args:
-        places: [rows, K], where each row reads its operands in `x`.
+        columns: a tuple, for each operand the place that each row reads.
         factors: what each row is multiplied by; empty for 1.
-        x: all operands, one after the other.
-        out: the derivatives, in the same places.
+        xs: a tuple of operands, [places, items].
+        outs: a tuple of derivatives, of the same shapes; equal operands can have one.
     """
-    n, k = places.shape
-    has_factors = len(factors) > 0
-    if k == 3:
-        for r in range(n):
-            a, b, c = places[r, 0], places[r, 1], places[r, 2]
-            xa, xb, xc = x[a], x[b], x[c]
-            f = factors[r] if has_factors else 1.0
-            out[a] += f * xb * xc
-            out[b] += f * xa * xc
-            out[c] += f * xa * xb
-        return
-    before = np.empty(k + 1)
-    for r in range(n):
-        before[0] = factors[r] if has_factors else 1.0
-        for j in range(k):
-            before[j + 1] = before[j] * x[places[r, j]]
-        after = 1.0
-        for j in range(k - 1, -1, -1):
-            out[places[r, j]] += before[j] * after
-            after *= x[places[r, j]]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def derivatives_of_items(places: np.ndarray, factors: np.ndarray, x: np.ndarray, out: np.ndarray) -> None:
-    """Like `all_derivatives`, for the items of a batch: `x` and `out` are [places, items]."""
-    n, k = places.shape
-    n_items = x.shape[1]
-    has_factors = len(factors) > 0
+    k, n_items = len(columns), xs[0].shape[1]
     before = np.empty((k + 1, n_items))
     after = np.empty(n_items)
-    for r in range(n):
-        f = factors[r] if has_factors else 1.0
+    for r in range(len(columns[0])):
+        f = factors[r] if len(factors) else 1.0
         for b in range(n_items):
             before[0, b] = f
             after[b] = 1.0
         for j in range(k):
-            p = places[r, j]
+            p = columns[j][r]
             for b in range(n_items):
-                before[j + 1, b] = before[j, b] * x[p, b]
+                before[j + 1, b] = before[j, b] * xs[j][p, b]
         for j in range(k - 1, -1, -1):
-            p = places[r, j]
+            p = columns[j][r]
             for b in range(n_items):
-                out[p, b] += before[j, b] * after[b]
-                after[b] *= x[p, b]
+                outs[j][p, b] += before[j, b] * after[b]
+                after[b] *= xs[j][p, b]

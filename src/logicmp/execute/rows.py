@@ -99,9 +99,9 @@ class Multilinear:
         self.is_compiled = device.type == "cpu" and sum(lengths) < 2**31 and _has_numba()
         self.n_rows = len(columns[0])
         self.factors = None if factors is None else torch.from_numpy(np.ascontiguousarray(factors)).to(device)
-        self.columns = [torch.from_numpy(np.ascontiguousarray(c)).to(device) for c in columns]
-        # by which operands are one vector, the places of each row, [rows, K], in one vector of all distinct operands
-        self._places: dict[tuple[int, ...], np.ndarray] = {}
+        # the plan's own columns: a compiled loop needs them in one precision
+        size = np.int32 if self.is_compiled else None
+        self.columns = [torch.from_numpy(np.ascontiguousarray(c, size)).to(device) for c in columns]
 
     def derivatives(self, xs: Sequence[Tensor], wanted: Sequence[int]) -> list[Tensor]:
         """Operands that are one tensor get the sum of their derivatives once, at the first of them, and then zeros."""
@@ -131,25 +131,25 @@ class Multilinear:
         return _at_first(found, wanted, same)
 
     def _run_compiled(self, xs: Sequence[Tensor], wanted: Sequence[int], same: tuple[int, ...]) -> list[Tensor]:
-        from .row_loops import all_derivatives, derivatives_of_items
+        from .fused_loops import add_many, add_three
+        from .row_loops import derivatives_of_items
 
-        vectors = sorted(set(same))
         # the loop adds the derivatives of all operands of a vector
         if any(same[k] == same[j] for k in wanted for j in range(len(xs)) if j not in wanted):
-            same, vectors = tuple(range(len(xs))), list(range(len(xs)))
-        if same not in self._places:
-            starts = dict(zip(vectors, np.cumsum([0, *(self.lengths[k] for k in vectors)]).tolist(), strict=False))
-            self._places[same] = np.stack([column.numpy() + np.int32(starts[k])
-                                           for column, k in zip(self.columns, same, strict=True)], 1, dtype=np.int32)
-        flat = xs[0].contiguous() if len(vectors) == 1 else torch.cat([xs[k] for k in vectors])
-        out = torch.zeros_like(flat)
+            same = tuple(range(len(xs)))
+        read = {k: xs[k].contiguous().numpy() for k in set(same)}
+        out = {k: np.zeros(x.shape) for k, x in read.items()}
+        columns = tuple(column.numpy() for column in self.columns)
         factors = np.ones(0) if self.factors is None else self.factors.numpy()
-        if flat.shape[1] == 1:
-            all_derivatives(self._places[same], factors, flat[:, 0].numpy(), out[:, 0].numpy())
+        if xs[0].shape[1] > 1:
+            derivatives_of_items(columns, factors, tuple(read[k] for k in same), tuple(out[k] for k in same))
         else:
-            derivatives_of_items(self._places[same], factors, flat.numpy(), out.numpy())
-        parts = dict(zip(vectors, torch.split(out, [self.lengths[k] for k in vectors]), strict=True))
-        return _at_first(parts, wanted, same)
+            values, outs = (tuple(x[k][:, 0] for k in same) for x in (read, out))
+            if len(same) == 3:
+                add_three(1.0, factors, *columns, *values, *outs)
+            else:
+                add_many(1.0, factors, columns, values, outs)
+        return _at_first({k: torch.from_numpy(x) for k, x in out.items()}, wanted, same)
 
 
 def _at_first(found: dict[int, Tensor], wanted: Sequence[int], same: tuple[int, ...]) -> list[Tensor]:

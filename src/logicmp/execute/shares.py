@@ -36,7 +36,7 @@ class ProcessShares:
             raise LogicMPError("there is no process group", "start the processes with torchrun, and call "
                                "torch.distributed.init_process_group first")
         self.group = group
-        self.share = Share(dist.get_rank(group), dist.get_world_size(group))
+        self.share = Share(dist.get_rank(group), dist.get_world_size(group), by_range=True)
         # collective calls, their bytes and seconds, and whether one is under way
         self.calls, self.bytes, self.seconds = 0, 0, 0.0
         self.is_waiting = False
@@ -67,6 +67,11 @@ class ProcessShares:
         found = torch.tensor([x], dtype=torch.float64)
         self._timed(lambda: dist.all_reduce(found, dist.ReduceOp.MAX, group=self.group), found.nbytes)
         return float(found)
+
+    def maxima(self, x: np.ndarray) -> np.ndarray:
+        found = torch.from_numpy(x.astype(np.int64))
+        self._timed(lambda: dist.all_reduce(found, dist.ReduceOp.MAX, group=self.group), found.nbytes)
+        return found.numpy()
 
     def add_up(self, x: Tensor) -> Tensor:
         found: Tensor = x if self.share.size == 1 else _AddUp.apply(self, x)  # type: ignore[no-untyped-call]

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping
 from functools import cached_property
+from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -69,11 +69,14 @@ class SparseExecutor:
     """A plan of rows, ready to run; what has no sparse literal runs in a dense executor."""
 
     def __init__(self, rows: RowPlan, theory: Theory, sizes: Mapping[str, int], supports: Mapping[str, Support],
-                 observed: Collection[str], max_elements: int, device: torch.device, shares: Shares | None = None):
+                 observed: Collection[str], max_elements: int, device: torch.device, shares: Shares | None = None,
+                 parts: Mapping[Hashable, Any] | None = None):
         self.rows = rows
-        # of the rows; all processes have all values
-        self.shares = shares or Alone()
-        self.dense = make_executor(build_plan(rows.dense, sizes, observed, max_elements), rows.dense, theory, observed,
+        # of the rows; all processes have all values, but for those with parts (`local.py`), of which they have some
+        self.shares, self.parts = shares or Alone(), parts or {}
+        # without the types of rows
+        plain = {t.name: sizes[t.name] for t in rows.dense.theory.types}
+        self.dense = make_executor(build_plan(rows.dense, plain, observed, max_elements), rows.dense, theory, observed,
                                    max_elements)
         self.plan = self.dense.plan
         self.device = device
@@ -85,10 +88,8 @@ class SparseExecutor:
                         if isinstance(v, Grouped)}
         is_plain = device.type == "cpu" and not any(rule.n_weight_axes for rule in self.plan.rules)
         # all lists as the plan's own columns, if they can run in place; used if that is faster
-        self.columns = Fused(rows, self.shares) if is_plain and can_fuse(rows, self.theory) else None
-        # all processes must choose alike, so the rows of all of them count
-        n_rows = int(self.shares.total(np.array([rows.n_rows]))[0])
-        self.fused = self.columns if is_thin(rows, self._lengths, n_rows) else None
+        self.columns = Fused(rows, self.shares, self.parts) if is_plain and can_fuse(rows, self.theory) else None
+        self.fused = self.columns if is_thin(rows, self._lengths, self.shares, bool(self.parts)) else None
         # by predicate with labels, the sets of them that are read
         self._labels: dict[str, LabelBlock] = {}
         for p in theory.predicates:
@@ -204,12 +205,21 @@ class SparseExecutor:
         for name, message in self._messages(self._values(q, call, known, with_sets=self._reads_sets), call, q,
                                             constants).items():
             shape = found[name].shape
-            message = self.shares.add_up(message)
+            message = self._add_up(name, message)
             total = message.to(found[name].dtype).expand(shape[0], *message.shape[1:]).reshape(shape)
             if replay is not None:
                 replay.updates.setdefault(name, []).append((total.detach(), None))
             found[name] = found[name] - total
         return found
+
+    def _add_up(self, key: Hashable, x: Tensor) -> Tensor:
+        """The sum over all processes of what each adds to a value."""
+        if key not in self.parts:
+            found: Tensor = self.shares.add_up(x)
+            return found
+        # a copy, because a list may return a vector that it keeps; parts are for one item, without gradients
+        own = x.detach().clone(memory_format=torch.contiguous_format).numpy()
+        return torch.from_numpy(self.parts[key].add_up(own, own.shape[2] if own.ndim == 3 else 1))
 
     def _runs_fused(self, call: Call) -> bool:
         return call.like.shape[0] == 1 and not torch.is_grad_enabled() and not is_tracing()
@@ -271,7 +281,7 @@ class SparseExecutor:
             elif isinstance(value, Made):
                 xs = [self._operand(o, values) for o in value.form.operands]
                 output = torch.zeros(value.n_places, 1, dtype=torch.float64, device=self.device)
-                values[k] = self.shares.copy(self.shares.add_up(self._made[k].derivatives([output, *xs], (0,))[0]))
+                values[k] = self.shares.copy(self._add_up(k, self._made[k].derivatives([output, *xs], (0,))[0]))
             else:
                 product = self._groups[k].products(self._inside(value, values))
                 values[k] = product - 1 if value.minus_one else product
@@ -349,7 +359,7 @@ class SparseExecutor:
             adjoint = sum(total[1:], total[0])
             if isinstance(value, Made):
                 # pulled back over the rows of this process, so it must be that of all rows
-                adjoint = self.shares.copy(self.shares.add_up(adjoint))
+                adjoint = self.shares.copy(self._add_up(k, adjoint))
             if isinstance(value, ReadAll) and value.labels is not None:
                 by_label.setdefault(value.predicate, {})[k] = adjoint
             elif isinstance(value, ReadAll):

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ..parse.numerals import Numerals, Positions, merge, positions
 from ..parse.theory import Predicate, Theory
 
 # keys that are looked up at once
@@ -32,7 +33,12 @@ class Column:
 
     def indices(self, index: Mapping[str, int]) -> np.ndarray:
         """The position of each fact's constant, by the position of each name."""
-        table = np.fromiter(map(index.__getitem__, self.names), dtype=np.int32, count=len(self.names))
+        if isinstance(index, Positions):
+            if index.names is self.names:
+                return self.codes
+            table = index.of(self.names)
+        else:
+            table = np.fromiter(map(index.__getitem__, self.names), dtype=np.int32, count=len(self.names))
         found: np.ndarray = table[self.codes]
         return found
 
@@ -43,6 +49,8 @@ class Column:
         order = known[np.argsort(first)]
         rank = np.zeros(len(self.names), dtype=np.int32)
         rank[order] = np.arange(len(order), dtype=np.int32)
+        if isinstance(self.names, Numerals):
+            return Column(Numerals(self.names.numbers[order]), rank[codes])
         return Column([self.names[k] for k in order.tolist()], rank[codes])
 
 
@@ -117,10 +125,10 @@ class FactTable:
         codes = [c.codes for c in columns]
         sizes = [len(c.names) for c in columns]
         if self.predicate.symmetric:
-            numbers = Numbers()
-            codes = [c.indices(dict(zip(c.names, map(numbers.__getitem__, c.names), strict=True))) for c in columns]
+            index = positions(merge([c.names for c in columns]))
+            codes = [c.indices(index) for c in columns]
             codes = [np.minimum(*codes), np.maximum(*codes)]
-            sizes = [len(numbers)] * 2
+            sizes = [len(index)] * 2
         found, n = np.zeros(len(self), dtype=np.int64), 1
         for code, size in zip(codes, sizes, strict=True):
             if n * max(size, 1) >= 2**62:

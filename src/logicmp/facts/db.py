@@ -16,7 +16,7 @@ import itertools
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
@@ -28,6 +28,7 @@ from ..arguments import checked
 from ..errors import LogicMPError, RuleError, Source, Span, closest
 from ..files import read_source, read_stdin, reject_path
 from ..limits import Progress, silent
+from ..parse.numerals import merge
 from ..parse.reader import read_statements
 from ..parse.resolve import unknown_constant, unknown_predicate, wrong_arity
 from ..parse.syntax import Atom, Constant, Not, Variable
@@ -35,7 +36,7 @@ from ..parse.theory import Predicate, Theory
 from ..parse.tokens import Defined, EmptyError, Include, Starred, Statement, UnexpectedError
 from .columns import Column, Evidence, FactTable, Numbers, first_of_each
 from .stores import is_store, read_store, store_name
-from .tables import TABLES, read_table, split_table_path, to_columns
+from .tables import TABLES, read_table, release_unused, split_table_path, to_columns
 
 # a constant that needs no quotes, as in the grammar
 _CONSTANT = (r"(?:[A-Z][\w']*(?:-[\w']+)*|[^\W\d][\w']*(?:-[^\W\d][\w']*)*"
@@ -81,14 +82,19 @@ class _Table:
     table: Any
 
 
-def _read_all(sources: Sequence[Source | _Table], theory: Theory, progress: Progress = silent) -> Evidence:
-    """Read all files together, because a fact of one file can contradict a fact of another."""
+def _read_all(sources: Iterable[Source | _Table], theory: Theory, progress: Progress = silent) -> Evidence:
+    """Read all files together, because a fact of one file can contradict a fact of another.
+
+    Each source is released before the next one is read.
+    """
     reader = _FactReader(theory)
     for source in sources:
         if isinstance(source, _Table):
             _add_table(source, reader)
         else:
             _read(source, reader, progress)
+        del source
+        release_unused()
     progress("indexing", 0, 0)
     return reader.finish()
 
@@ -105,8 +111,9 @@ def _add_table(table: _Table, reader: _FactReader) -> None:
                 raise LogicMPError(f"{table.name}, row {row}, column {name!r}: {label!r} is not a label of "
                                    f"{table.predicate}", closest(label, labels, "label"))
     before = reader.open(_Rows(table.name, "", 1, tuple(columns), len(values)))
-    numbered = [numbers.add(column) for numbers, column in zip(growing.numbers, columns.values(), strict=True)]
-    growing.add(numbered, values, before + 1 + np.arange(len(values)))
+    last_row = before + len(values)
+    lines = np.arange(before + 1, last_row + 1, dtype=np.int32 if last_row < 2**31 else np.int64)
+    growing.add_columns(list(columns.values()), values, lines)
 
 
 def _read(source: Source, reader: _FactReader, progress: Progress) -> None:
@@ -237,10 +244,27 @@ class _Growing:
 
     def __init__(self, predicate: Predicate):
         self.predicate = predicate
-        self.numbers = [Numbers() for _ in range(len(predicate.arguments) + (predicate.labels is not None))]
-        self.codes: list[list[np.ndarray]] = [[] for _ in self.numbers]
+        self._numbers = [Numbers() for _ in range(len(predicate.arguments) + (predicate.labels is not None))]
+        self.codes: list[list[np.ndarray]] = [[] for _ in self._numbers]
         self.values: list[np.ndarray] = []
         self.lines: list[np.ndarray] = []
+        # the first table, whose columns stay as they are if no other facts follow
+        self._only: FactTable | None = None
+
+    @property
+    def numbers(self) -> list[Numbers]:
+        """By argument, a number for each name so far."""
+        if self._only is not None:
+            table, self._only = self._only, None
+            self.add_columns(table.columns, table.values, table.lines, is_only=False)
+        return self._numbers
+
+    def add_columns(self, columns: list[Column], values: np.ndarray, lines: np.ndarray, is_only: bool = True) -> None:
+        """Add the facts of a table."""
+        if is_only and not self.values and self._only is None:
+            self._only = FactTable(self.predicate, columns, values, lines)
+            return
+        self.add([numbers.add(column) for numbers, column in zip(self.numbers, columns, strict=True)], values, lines)
 
     def add(self, codes: list[np.ndarray], values: np.ndarray, lines: np.ndarray) -> None:
         for pieces, piece in zip(self.codes, codes, strict=True):
@@ -254,6 +278,8 @@ class _Growing:
 
     def table(self) -> FactTable:
         """The facts in the order of their lines."""
+        if self._only is not None:
+            return self._only
         columns = []
         for numbers, pieces in zip(self.numbers, self.codes, strict=True):
             columns.append(Column(list(numbers), np.concatenate([np.zeros(0, dtype=np.int32), *pieces])))
@@ -359,7 +385,7 @@ class _FactReader:
 
     def finish(self) -> Evidence:
         """Return the evidence: collect the constants, merge repeated facts and check for contradictions."""
-        constants: dict[str, dict[str, None]] = {name: dict(known) for name, known in self.declared.items()}
+        constants: dict[str, list[Sequence[str]]] = {name: [tuple(known)] for name, known in self.declared.items()}
         warnings: list[str] = []
         tables: dict[str, FactTable] = {}
         for name in self.tables:
@@ -369,7 +395,7 @@ class _FactReader:
                 if known.closed:
                     self._check_closed(table, k, argument.type,
                                        (*known.constants, *self.declared.get(argument.type, ())))
-                constants.setdefault(argument.type, {}).update(dict.fromkeys(column.names))
+                constants.setdefault(argument.type, []).append(column.names)
             first = first_of_each(table.keys())
             if first is not None:
                 table, warning = self._without_repeated(table, first)
@@ -378,7 +404,7 @@ class _FactReader:
                 self._check_one_value(table)
             if len(table):
                 tables[name] = table
-        theory = self.theory.with_constants({name: tuple(known) for name, known in constants.items()})
+        theory = self.theory.with_constants({name: merge(parts) for name, parts in constants.items()})
         return Evidence(theory, tables, warnings)
 
     def _check_closed(self, table: FactTable, k: int, type_name: str, known: tuple[str, ...]) -> None:
@@ -466,7 +492,7 @@ def load_facts(paths: str | Path | Sequence[str | Path] | Mapping[str, Any], the
         return _read_all([_Table(name, name, table) for name, table in paths.items()], theory)
     paths = [paths] if isinstance(paths, (str, Path)) else paths
     progress("reading", 0, 0)
-    return _read_all([_source(path, theory) for path in paths], theory, progress)
+    return _read_all((_source(path, theory) for path in paths), theory, progress)
 
 
 def _source(path: str | Path, theory: Theory) -> Source | _Table:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import csv
 import difflib
 import io
+import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,6 +24,7 @@ import numpy as np
 from ..errors import LogicMPError, closest
 from ..files import read_source
 from ..limits import need
+from ..parse.numerals import MANY, Numerals
 from ..parse.theory import Predicate, Theory
 from .columns import Column, Numbers
 
@@ -84,6 +86,14 @@ def read_table(path: Path) -> Any:
     return dict(zip(header, zip(*body, strict=True), strict=True)) if body else dict.fromkeys(header, ())
 
 
+def release_unused() -> None:
+    """Return the memory of Arrow tables that are gone; Arrow keeps it for others."""
+    if "pyarrow" in sys.modules:
+        import pyarrow
+
+        pyarrow.default_memory_pool().release_unused()
+
+
 def _read_plain_csv(path: Path) -> Any:
     """A CSV file without quotes and spaces as an Arrow table, without Python objects; None for the careful reader.
 
@@ -137,7 +147,8 @@ def to_columns(predicate: Predicate, table: Any, what: str) -> tuple[dict[str, C
                            f"{', '.join(f'{name!r} {len(column)}' for name, column in arrays.items())}")
     found = {name: _constants(arrays[name], what, name) for name in names}
     n = next(iter(lengths), 0)
-    return found, np.ones(n) if scored is None else read_values(arrays[scored], what, scored)
+    # one number for all facts
+    return found, np.broadcast_to(1.0, n) if scored is None else read_values(arrays[scored], what, scored)
 
 
 def value_column(names: list[str], n_arguments: int, what: str) -> str | None:
@@ -221,7 +232,9 @@ def _array(column: Any) -> Any:
 
 def _constants(column: Any, what: str, name: str) -> Column:
     """The names in a column, each once, and the number of one for each row."""
-    values, codes = numbered(column)
+    values, codes = _numbered(column)
+    if isinstance(values, np.ndarray):
+        return Column(Numerals(values), codes)
     for k, value in enumerate(values):
         # nearly all values are strings or whole numbers
         if type(value) is int or (type(value) is str and value):
@@ -236,6 +249,12 @@ def _constants(column: Any, what: str, name: str) -> Column:
 
 def numbered(column: Any) -> tuple[list[Any], np.ndarray]:
     """The distinct values of a column in order of appearance, and the number of each row's value."""
+    values, codes = _numbered(column)
+    return values if isinstance(values, list) else values.tolist(), codes
+
+
+def _numbered(column: Any) -> tuple[list[Any] | np.ndarray, np.ndarray]:
+    """Like `numbered`, with many whole numbers as an array."""
     if hasattr(column, "dictionary_encode"):
         return _arrow_numbered(column)
     if isinstance(column, np.ndarray) and column.dtype.kind in "iu":
@@ -249,7 +268,7 @@ def numbered(column: Any) -> tuple[list[Any], np.ndarray]:
     return list(numbers), codes
 
 
-def _arrow_numbered(column: Any) -> tuple[list[Any], np.ndarray]:
+def _arrow_numbered(column: Any) -> tuple[list[Any] | np.ndarray, np.ndarray]:
     import pyarrow
 
     if pyarrow.types.is_integer(column.type) and not column.null_count:
@@ -265,10 +284,19 @@ def _arrow_numbered(column: Any) -> tuple[list[Any], np.ndarray]:
     # one array, encoded at once: to merge the dictionaries of many pieces takes ten times as long
     parts = [plain(part) for part in (column.chunks if hasattr(column, "chunks") else [column])]
     whole = pyarrow.concat_arrays(parts or [pyarrow.nulls(0)]).dictionary_encode(null_encoding="encode")
-    return whole.dictionary.to_pylist(), whole.indices.to_numpy()
+    names = whole.dictionary
+    if len(names) >= MANY and pyarrow.types.is_large_string(names.type) and not names.null_count:
+        try:
+            numbers = names.cast(pyarrow.int64())
+        except pyarrow.ArrowException:
+            numbers = None
+        # "07" and "7" are two names of one number
+        if numbers is not None and numbers.cast(names.type).equals(names):
+            return numbers.to_numpy(), whole.indices.to_numpy()
+    return names.to_pylist(), whole.indices.to_numpy()
 
 
-def _numbered_integers(column: np.ndarray) -> tuple[list[int], np.ndarray]:
+def _numbered_integers(column: np.ndarray) -> tuple[list[int] | np.ndarray, np.ndarray]:
     if not len(column):
         return [], np.zeros(0, dtype=np.int32)
     low, high = int(column.min()), int(column.max())
@@ -281,12 +309,16 @@ def _numbered_integers(column: np.ndarray) -> tuple[list[int], np.ndarray]:
         known = known[np.argsort(first[known])]
         rank = np.empty(high - low + 1, dtype=np.int32)
         rank[known] = np.arange(len(known), dtype=np.int32)
-        return (known + low).tolist(), rank[places]
+        return _listed(known + low), rank[places]
     values, at, codes = np.unique(column, return_index=True, return_inverse=True)
     order = np.argsort(at)
     rank = np.empty(len(order), dtype=np.int32)
     rank[order] = np.arange(len(order), dtype=np.int32)
-    return values[order].tolist(), rank[codes.reshape(-1)]
+    return _listed(values[order]), rank[codes.reshape(-1)]
+
+
+def _listed(values: np.ndarray) -> list[int] | np.ndarray:
+    return values.tolist() if len(values) < MANY or int(values.max()) >= 2**62 else values.astype(np.int64)
 
 
 def read_values(column: Any, what: str, name: str = VALUE) -> np.ndarray:

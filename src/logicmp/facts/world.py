@@ -252,7 +252,7 @@ def describe_missing(theory: Theory, table: FactTable, prior: float | None = Non
     Next to atoms with a probability of their own, 0.5 is easily taken for "unlikely", which it is not.
     """
     predicate = table.predicate
-    if predicate.is_categorical or (prior is None and not any(0 < value < 1 for value in table.values)):
+    if predicate.is_categorical or (prior is None and not ((table.values > 0) & (table.values < 1)).any()):
         return ""
     n_atoms = math.prod(predicate.shape(theory.sizes))
     facts = set(table.args)

@@ -4,7 +4,7 @@ Room: facts, normalize -> **ground** -> plan, execute.
 
     Grounding()                               the built-in join, all rows
     Grounding(make_engine("duckdb", 2e9))     the same rows from DuckDB, within 2 GB
-    Grounding(BuiltIn(), shares)              of each join the rows with x % 2 = rank; the other process has the others
+    Grounding(BuiltIn(), shares)              of each join the rows with x < 500; the other process has the others
 """
 
 from __future__ import annotations
@@ -21,14 +21,20 @@ from .join import Guard
 from .patterns import Joined, Pattern, join_patterns
 
 ENGINES = ("torch", "duckdb", "spark")
+# ranges of a variable that are counted to cut its values into parts, and values that are counted at once
+MAX_BINS, PIECE = 2**16, 2**20
 
 
 @dataclass(frozen=True)
 class Share:
-    """The rows of one process: those where a variable modulo `size` is `rank`."""
+    """A part of the rows: those where a variable modulo `size` is `rank`, or lies in a range.
+
+    Ranges keep neighbours together: facts are often in order, and then few atoms are in two parts.
+    """
 
     rank: int = 0
     size: int = 1
+    by_range: bool = False
 
 
 class Engine(Protocol):
@@ -75,6 +81,10 @@ class Shares(Protocol):
         """The largest number of all processes."""
         ...
 
+    def maxima(self, x: np.ndarray) -> np.ndarray:
+        """The largest integer of all processes, place by place."""
+        ...
+
     def add_up(self, x: Any) -> Any:
         """A tensor summed over all processes; its gradient is that of the sum."""
         ...
@@ -99,6 +109,9 @@ class Alone:
         return flag
 
     def largest(self, x: float) -> float:
+        return x
+
+    def maxima(self, x: np.ndarray) -> np.ndarray:
         return x
 
     def add_up(self, x: Any) -> Any:
@@ -132,34 +145,57 @@ class Grounding:
         return self.engine.join(patterns, list(wanted), list(keep), guard, conditions, is_grouped, self.shares.share)
 
 
-def choose_variable(patterns: Sequence[Pattern], share: Share) -> str:
-    """The variable that splits the rows of a join most evenly, by the rows of each pattern alone.
+def choose_variable(patterns: Sequence[Pattern], share: Share) -> tuple[str, int, int]:
+    """The variable that splits the rows of a join most evenly, by the rows of each pattern alone, and its part.
+
+    The part is the remainder and the number of parts; of a share by ranges, the smallest and the last but one value.
 
     >>> hub = Pattern(("x", "y"), (np.array([0, 0, 0, 1]), np.array([0, 1, 2, 3])), (4, 4))
-    >>> choose_variable([hub], Share(0, 2))
-    'y'
+    >>> choose_variable([hub], Share(0, 2)), choose_variable([hub], Share(0, 2, by_range=True))
+    (('y', 0, 2), ('y', 0, 2))
     """
-    best: tuple[float, str] | None = None
+    best: tuple[float, str, int, int] | None = None
     for name in dict.fromkeys(n for p in patterns for n in p.names):
-        load: np.ndarray | float = 1.0
+        size = max(p.size(name) for p in patterns if name in p.names)
+        step = -(-size // MAX_BINS) if share.by_range else 1
+        n_bins = -(-size // step) if share.by_range else share.size
+        load = np.ones(n_bins)
         for p in patterns:
             if name in p.names:
-                own = np.bincount(p.column(name) % share.size, minlength=share.size)
-                load = load * (own / max(p.n, 1))
+                load *= _count(p.column(name), n_bins, step if share.by_range else None) / max(p.n, 1)
+        low, high = share.rank, share.size
+        if share.by_range:
+            ends = np.cumsum(load)
+            cuts = np.searchsorted(ends, ends[-1] * np.arange(1, share.size) / share.size - 1e-12) + 1
+            cuts = np.concatenate([[0], cuts.clip(0, n_bins), [n_bins]])
+            load = np.add.reduceat(np.append(load, 0.0), cuts[:-1]) * (cuts[1:] > cuts[:-1])
+            low, high = int(cuts[share.rank]) * step, int(cuts[share.rank + 1]) * step
         largest = float(np.max(load) / max(float(np.sum(load)), 1e-300))
         if best is None or largest < best[0] - 1e-9:
-            best = largest, name
+            best = largest, name, low, high
     assert best is not None
-    return best[1]
+    return best[1:]
+
+
+def _count(column: np.ndarray, n_bins: int, step: int | None) -> np.ndarray:
+    """How many values each bin has, by ranges of `step` values, or by the remainder; in pieces, to save memory."""
+    found = np.zeros(n_bins, dtype=np.int64)
+    for start in range(0, len(column), PIECE):
+        piece = column[start : start + PIECE]
+        found += np.bincount(piece % n_bins if step is None else piece // step, minlength=n_bins)
+    return found
 
 
 def take_share(patterns: Sequence[Pattern], share: Share) -> Sequence[Pattern]:
     """The patterns with those rows whose join is the share."""
     if share.size == 1:
         return patterns
-    name = choose_variable(patterns, share)
-    return [p.take(np.flatnonzero(p.column(name) % share.size == share.rank)) if name in p.names else p
-            for p in patterns]
+    name, low, high = choose_variable(patterns, share)
+
+    def inside(column: np.ndarray) -> np.ndarray:
+        return (column >= low) & (column < high) if share.by_range else column % high == low
+
+    return [p.take(np.flatnonzero(inside(p.column(name)))) if name in p.names else p for p in patterns]
 
 
 def make_engine(name: str, memory: int | None = None, master: str = "local[*]") -> Engine:

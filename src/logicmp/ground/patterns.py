@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from ..normalize.cubes import Const, Differ, Same, Term, Var
 from .join import Guard, Rows, ragged_ranges
 
 # rows of a closed join that are made at once
-PIECE = 2**20
+PIECE = 2**18
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,6 +231,22 @@ class Joined:
     # for how many rows each stands; None for one
     counts: np.ndarray | None = None
 
+    def append(self, more: Joined, is_first: bool) -> None:
+        """Add rows in place: the system moves a long array to a longer one without a copy of its memory.
+
+        Args:
+            is_first: whether the columns may still be those of a pattern.
+        """
+        pairs: list[tuple[dict[Any, np.ndarray], dict[Any, np.ndarray]]] = [
+            (self.columns, more.columns), (self.places, more.places)]
+        for own, new in pairs:
+            for key, x in new.items():
+                if is_first:
+                    own[key] = np.array(own[key])
+                own[key].resize(self.n + more.n, refcheck=False)
+                own[key][self.n :] = x
+        self.n += more.n
+
     def take(self, chosen: np.ndarray) -> Joined:
         return Joined(len(chosen), {name: x[chosen] for name, x in self.columns.items()},
                       {k: x[chosen] for k, x in self.places.items()})
@@ -283,7 +300,9 @@ def join_patterns(patterns: Sequence[Pattern], wanted: Iterable[int], keep: Iter
     # the variables that are needed after each step
     needed = [kept | in_conditions | {n for k in order[step + 1 :] for n in patterns[k].names}
               for step in range(len(order))]
+    # the rows so far, and the length of each piece
     done: list[Joined] = []
+    pieces: list[int] = []
     total = 0
 
     def finish(rows: Joined) -> None:
@@ -294,7 +313,12 @@ def join_patterns(patterns: Sequence[Pattern], wanted: Iterable[int], keep: Iter
             rows = rows.take(np.flatnonzero(left != right))
         total += rows.n
         guard(total)
-        done.append(Joined(rows.n, {n: x for n, x in rows.columns.items() if n in kept}, rows.places))
+        piece = Joined(rows.n, {n: x for n, x in rows.columns.items() if n in kept}, rows.places)
+        if not done:
+            done.append(piece)
+        else:
+            done[0].append(piece, len(pieces) == 1)
+        pieces.append(rows.n)
 
     def extend(rows: Joined, step: int) -> None:
         if step == len(order):
@@ -339,13 +363,10 @@ def join_patterns(patterns: Sequence[Pattern], wanted: Iterable[int], keep: Iter
     if order[0] in wanted_set:
         places[order[0]] = np.arange(first.n, dtype=np.int32) if first.places is None else first.places
     extend(Joined(first.n, columns, places), 1)
-    if len(done) == 1:
+    if done:
         return done[0]
-    n = sum(part.n for part in done)
     empty = np.zeros(0, dtype=np.int32)
-    # column by column, each of which releases its pieces
-    return Joined(n, {name: np.concatenate([empty, *(part.columns.pop(name) for part in done)]) for name in kept},
-                  {k: np.concatenate([empty, *(part.places.pop(k) for part in done)]) for k in wanted_set})
+    return Joined(0, dict.fromkeys(kept, empty), dict.fromkeys(wanted_set, empty))
 
 
 def project(columns: Sequence[np.ndarray], names: tuple[str, ...], sizes: tuple[int, ...],

@@ -116,7 +116,9 @@ def join_sql(patterns: Sequence[Pattern], sources: Sequence[Selection], wanted: 
         bound |= set(p.names)
     where = [_condition(c, name) for c in conditions]
     if share is not None and share.size > 1:
-        where.append(f"{name[choose_variable(patterns, share)]} % {share.size} = {share.rank}")
+        chosen, low, high = choose_variable(patterns, share)
+        where.append(f"{name[chosen]} >= {low} AND {name[chosen]} < {high}" if share.by_range else
+                     f"{name[chosen]} % {high} = {low}")
     lines += [f"WHERE {' AND '.join(where)}"] if where else []
     lines += [f"GROUP BY {', '.join(kept)}"] if is_grouped and kept else []
     return "\n".join([f"SELECT {', '.join(output)}", *lines])

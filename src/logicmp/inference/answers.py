@@ -80,8 +80,13 @@ def atom_log_odds(predicate: Predicate, world: World, probabilities: np.ndarray)
 
 def with_evidence(world: World, log_odds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Set the log-odds of observed atoms to plus or minus infinity."""
-    return {name: np.where(world.values[name] == 1, np.inf, np.where(world.values[name] == 0, -np.inf, odds))
-            for name, odds in log_odds.items()}
+    found = {}
+    for name, odds in log_odds.items():
+        values = world.values[name]
+        # one number for a list of true facts, which can be long
+        found[name] = np.broadcast_to(np.inf, values.shape) if bool((values == 1).all()) else np.where(
+            values == 1, np.inf, np.where(values == 0, -np.inf, odds))
+    return found
 
 
 def as_probability(log_odds: np.ndarray) -> np.ndarray:

@@ -26,7 +26,8 @@ from ..errors import LogicMPError
 from ..execute.checkpoint import RunCheckpoint, fingerprint
 from ..execute.inputs import read_inputs, world_tensors
 from ..execute.lists import read_rows
-from ..execute.mean_field import Correct, Iteration, Run, initial_weights, largest_change
+from ..execute.local import make_local_run
+from ..execute.mean_field import Correct, Iteration, Run, initial_weights
 from ..execute.plans import build_executor
 from ..execute.schedule import Schedule, make_schedule
 from ..execute.sparse import SparseExecutor
@@ -96,19 +97,23 @@ class MeanField(Method):
             odds = with_evidence(world, {name: np.zeros(v.shape) for name, v in world.values.items()})
             return Solution(odds, Status.EXACT, [_formula_odds(problem, rule, {}, evidence)
                                                  for rule in problem.formulas], notes=["no atom is unobserved"])
-        run = make_run(world, world.theory, unary, evidence, problem.semantics,
-                       initial_weights(world.theory, world.sizes, self.hard_weight, torch.float64), problem.grounding)
-        shares = problem.grounding.shares
-        kept = self._checkpoint(problem, run)
         correct, notes = self._correct(problem, network)
+        # the correction reads all atoms, but it is made for few
+        run = make_run(world, world.theory, unary, evidence, problem.semantics,
+                       initial_weights(world.theory, world.sizes, self.hard_weight, torch.float64), problem.grounding,
+                       is_local=correct is None)
+        del unary, evidence
+        shares = problem.grounding.shares
+        kept = self._checkpoint(problem)
         generator = torch.Generator().manual_seed(problem.seed)
         best: _Found | None = None
         n_runs = 0
         for k in range(self.restarts):
             if k and shares.agree(problem.limits.is_over()):
                 break
-            start = None if k == 0 else {name: RESTART_SPREAD * torch.randn(x.shape, generator=generator, dtype=x.dtype)
-                                         for name, x in run.base.items()}
+            start = None if k == 0 else run.take({
+                name: RESTART_SPREAD * torch.randn(shape, generator=generator, dtype=run.base[name].dtype)
+                for name, shape in run.shapes.items()})
             with torch.no_grad():
                 found = self._converge(problem, run, start, correct, kept)
             n_runs += 1
@@ -122,7 +127,7 @@ class MeanField(Method):
         logits = run.outputs(best.logits)
         odds = {name: np.zeros(values.shape) for name, values in world.values.items()}
         odds |= {name: _log_odds(run.theory.predicate[name], world, x.numpy()) for name, x in logits.items()}
-        formulas = [_formula_odds(problem, rule, logits, evidence) for rule in problem.formulas]
+        formulas = [_formula_odds(problem, rule, logits, world_tensors(world)[1]) for rule in problem.formulas]
         status = Status.TIME if is_cut_short and best.status is not Status.NONE else best.status
         n_rows = None
         if isinstance(run.executor, SparseExecutor):
@@ -157,7 +162,7 @@ class MeanField(Method):
                 why = error.message
         return None, [f"mean field without the TAP correction: {why}"]
 
-    def _checkpoint(self, problem: Problem, run: Run) -> RunCheckpoint | None:
+    def _checkpoint(self, problem: Problem) -> RunCheckpoint | None:
         """The file that the run is kept in; None if it is not kept."""
         if self.checkpoint is None:
             return None
@@ -181,15 +186,16 @@ class MeanField(Method):
         notes: list[str] = []
         trace: list[TraceLine] = []
         n_retries, is_first = MAX_RETRIES if self.tolerance > 0 else 0, True
-        state = None if kept is None else kept.load(run.base)
+        state = None if kept is None else kept.load(run.shapes, run.inputs.like.dtype)
         done = 0
         if state is not None:
-            start, damping, done = state.logits, state.damping, state.done
+            start, damping, done = run.take(state.logits), state.damping, state.done
             notes = [f"resumed after {state.attempt * self.iterations + done:,} iterations"]
         for attempt in range(0 if state is None else state.attempt, 1 + n_retries):
             schedule = Schedule(self.iterations - done, damping, self.temperature,
                                 tolerance=self.tolerance)
-            keep = None if kept is None else partial(kept.save, attempt=attempt, damping=damping, before=done)
+            keep = None if kept is None else partial(kept.save, run.whole, attempt=attempt, damping=damping,
+                                                     before=done)
             found = self._iterate(problem, run, start, schedule, len(trace), correct, keep)
             done = 0
             trace += found.trace
@@ -226,7 +232,7 @@ class MeanField(Method):
         def watch(iteration: Iteration) -> bool:
             nonlocal change, status
             if last:
-                change = largest_change(last[0].marginals, iteration.marginals)
+                change = run.largest_change(last[0].marginals, iteration.marginals)
             last[:] = [iteration]
             if self.trace:
                 trace.append(TraceLine(n_before + iteration.number, float(iteration.elbo()) - surplus,
@@ -250,8 +256,14 @@ class MeanField(Method):
 
 
 def make_run(world: World, theory: Theory, unary: Mapping[str, Tensor], evidence: Mapping[str, Tensor],
-              semantics: str, weights: list[Tensor], grounding: Grounding | None = None) -> Run:
-    """A run of rules on a world, by lists of rows where it has sparse predicates."""
+             semantics: str, weights: list[Tensor], grounding: Grounding | None = None, is_local: bool = False) -> Run:
+    """A run of rules on a world, by lists of rows where it has sparse predicates.
+
+    Args:
+        is_local: whether each of several processes has the atoms of its rows only; such a run has no gradients.
+    """
+    if world.supports and is_local and grounding is not None and grounding.shares.share.size > 1:
+        return make_local_run(theory, world.sizes, world.supports, unary, evidence, semantics, weights, grounding)
     if world.supports:
         inputs, executor = read_rows(theory, world.sizes, world.supports, unary, evidence, semantics, grounding)
         return Run(executor, inputs, weights)

@@ -30,6 +30,7 @@ from ..ground.reach import reach as find_candidates
 from ..limits import MAX_GROUNDINGS, Limits, Progress, silent
 from ..normalize.build import SEMANTICS
 from ..parse.load import parse_theory
+from ..parse.numerals import Numerals
 from ..parse.query import Query, parse_queries
 from ..parse.theory import Theory
 from .answers import Marginals, answer, check_bindings
@@ -181,8 +182,11 @@ def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | N
 
 def _check_same(shares: Shares, world: World) -> None:
     """Raise in all processes if one of them has other rules or facts than the first."""
-    texts = [str(world.theory.rules), *("\0".join(t.constants) for t in world.theory.types)]
-    arrays = [*world.values.values(), *world.unary.values(), *(c for s in world.supports.values() for c in s.columns)]
+    numerals = [t.constants.numbers for t in world.theory.types if isinstance(t.constants, Numerals)]
+    texts = [str(world.theory.rules), *("\0".join(t.constants) for t in world.theory.types
+                                        if not isinstance(t.constants, Numerals))]
+    arrays = [*numerals, *world.values.values(), *world.unary.values(),
+              *(c for s in world.supports.values() for c in s.columns)]
     code = 0
     for text in texts:
         code = zlib.crc32(text.encode(), code)

@@ -45,7 +45,7 @@ def fingerprint(databases: Sequence[Database]) -> str:
     """
     found = hashlib.sha256()
     for database in databases:
-        found.update(json.dumps([[t.name, t.constants] for t in database.world.theory.types]).encode())
+        found.update(json.dumps([[t.name, list(t.constants)] for t in database.world.theory.types]).encode())
         for values in database.world.values.values():
             found.update(str(values.shape).encode() + values.tobytes())
     return found.hexdigest()

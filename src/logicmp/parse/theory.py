@@ -11,7 +11,7 @@ Room: **parse** -> normalize.  Paper: Section 2, the knowledge base {E, R, O} an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..errors import LogicMPError, Span, closest
@@ -27,7 +27,8 @@ class Type:
     """A set of constants; closed if the theory lists them, otherwise facts may add more."""
 
     name: str
-    constants: tuple[str, ...] = ()
+    # a tuple, or numbers that are shown as strings (`numerals.py`)
+    constants: Sequence[str] = ()
     closed: bool = False
 
     def __str__(self) -> str:
@@ -155,7 +156,7 @@ class Theory:
         tables = {
             "type": {t.name: t for t in self.types},
             "predicate": {p.name: p for p in self.predicates},
-            "_index": {t.name: {c: i for i, c in enumerate(t.constants)} for t in self.types},
+            "_index": {t.name: _positions(t.constants) for t in self.types},
         }
         for name, table in tables.items():
             object.__setattr__(self, name, table)
@@ -176,10 +177,10 @@ class Theory:
         """The number of constants of each type so far."""
         return {t.name: len(t.constants) for t in self.types}
 
-    def with_constants(self, more: Mapping[str, tuple[str, ...]]) -> Theory:
+    def with_constants(self, more: Mapping[str, Sequence[str]]) -> Theory:
         """The same theory with more constants; new ones come last."""
-        return replace(self, types=tuple(
-            replace(t, constants=tuple(dict.fromkeys((*t.constants, *more.get(t.name, ()))))) for t in self.types))
+        return replace(self, types=tuple(replace(t, constants=_merged(t.constants, more.get(t.name, ())))
+                                         for t in self.types))
 
     def with_sizes(self, sizes: Mapping[str, int]) -> dict[str, int]:
         """The size of each type: the given one, else the number of its constants; contradictions are errors."""
@@ -217,3 +218,19 @@ class Theory:
         listed = [str(t) for t in self.types if t.closed]
         parts = [listed, [str(p) for p in self.predicates], [str(r) for r in self.rules]]
         return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
+
+
+def _positions(constants: Sequence[str]) -> Mapping[str, int]:
+    if isinstance(constants, (tuple, list)):
+        return {c: i for i, c in enumerate(constants)}
+    from .numerals import positions
+
+    return positions(constants)
+
+
+def _merged(constants: Sequence[str], more: Sequence[str]) -> Sequence[str]:
+    if isinstance(constants, (tuple, list)) and isinstance(more, (tuple, list)):
+        return tuple(dict.fromkeys((*constants, *more)))
+    from .numerals import merge
+
+    return merge([constants, more])

@@ -46,7 +46,7 @@ MAX_BOX = 2**22
 
 def build_rows(form: NormalForm, sizes: Mapping[str, int], supports: Mapping[str, Support],
                observed: Collection[str] = (), max_rows: int = MAX_ROWS, masked: Collection[str] = (),
-               grounding: Grounding | None = None) -> RowPlan:
+               grounding: Grounding | None = None, lists_short: bool = False) -> RowPlan:
     """Plan the violation counts of a theory with sparse predicates.
 
     Args:
@@ -57,13 +57,15 @@ def build_rows(form: NormalForm, sizes: Mapping[str, int], supports: Mapping[str
         max_rows: reject a rule that needs a list with more rows.
         masked: types of which some entities may be missing.
         grounding: how rows are made, and which of them this process has; by default all, by the built-in join.
+        lists_short: also list the bindings of terms without sparse literals that have at most one variable.
     """
-    return _Builder(form, sizes, supports, observed, max_rows, masked, grounding or Grounding()).plan()
+    return _Builder(form, sizes, supports, observed, max_rows, masked, grounding or Grounding(), lists_short).plan()
 
 
 class _Builder:
     def __init__(self, form: NormalForm, sizes: Mapping[str, int], supports: Mapping[str, Support],
-                 observed: Collection[str], max_rows: int, masked: Collection[str], grounding: Grounding):
+                 observed: Collection[str], max_rows: int, masked: Collection[str], grounding: Grounding,
+                 lists_short: bool):
         self.form = form
         self.theory = form.theory
         self.sizes = sizes
@@ -72,6 +74,7 @@ class _Builder:
         self.max_rows = max_rows
         self.grounding = grounding
         self.shares = grounding.shares
+        self.lists_short = lists_short
         self._tables = table_names([p.name for p in form.theory.predicates])
         self.cases = Cases(form.theory, sizes, supports, masked, observed)
         self.present = self.cases.present
@@ -88,22 +91,25 @@ class _Builder:
         roots: list[Root] = []
         constants: list[float] = []
         dense: list[NormalRule] = []
+        short: set[Hashable] = set()
         for number, normal in enumerate(self.form.rules):
             self.number = number
             constant, left = 0.0, []
             for coefficient, cube in self.cases.of_rule(normal.terms, self._span()):
-                if not self.cases.is_sparse(cube):
+                is_sparse = self.cases.is_sparse(cube)
+                if not is_sparse and not (self.lists_short and _is_short(cube)):
                     left.append((coefficient, cube))
                     continue
                 root = self._root(coefficient / normal.n_clauses, cube)
                 if isinstance(root, Root):
                     roots.append(root)
+                    short |= set() if is_sparse else {root.form.key}
                 else:
                     constant += root
             constants.append(constant)
             dense.append(replace(normal, terms=tuple(left)))
         return RowPlan(tuple(self.values), tuple(self.live), tuple(roots), tuple(constants),
-                       replace(self.form, rules=tuple(dense)))
+                       replace(self.form, rules=tuple(dense)), frozenset(short))
 
     def _span(self) -> Span | None:
         return self.form.rules[self.number].rule.span
@@ -426,3 +432,11 @@ class _Builder:
 
     def _size_of(self, name: str, windows: Mapping[str, tuple[int, int]], sizes: Mapping[str, int]) -> int:
         return max(sizes.get(name, 0), windows[name][1])
+
+
+def _is_short(cube: Cube) -> bool:
+    """Whether a cube of literals has at most one variable, which a literal binds."""
+    literals = [f for f in cube.factors if isinstance(f, Literal)]
+    bound = {n for f in literals for n in names_in(f)}
+    return (bool(literals) and not any(isinstance(f, Product) for f in cube.factors) and len(cube.variables) <= 1
+            and {v.name for v in cube.variables} <= bound)

@@ -58,7 +58,7 @@ class Operand:
     negated: bool = False
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Form:
     """A sum over rows of a product of operands, each read at its column."""
 
@@ -72,7 +72,7 @@ class Form:
     key: Hashable
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Made:
     """A form that is summed by a column: one number for each place."""
 
@@ -118,6 +118,7 @@ class RowPlan:
         roots: the terms of all counts.
         constants: by rule, the part of its count that is a number.
         dense: the terms without sparse literals, by rule.
+        short: the keys of lists of such terms, of one variable each, which do not count as rows.
     """
 
     values: tuple[Value, ...]
@@ -125,12 +126,13 @@ class RowPlan:
     roots: tuple[Root, ...]
     constants: tuple[float, ...]
     dense: NormalForm
+    short: frozenset[Hashable] = frozenset()
 
     @property
     def n_rows(self) -> int:
-        """The rows of all lists, each counted once."""
+        """The rows of all lists over sparse predicates, each counted once."""
         forms = {f.key: f.n_rows for f in (*(v.form for v in self.values if isinstance(v, Made)),
-                                            *(root.form for root in self.roots))}
+                                            *(root.form for root in self.roots)) if f.key not in self.short}
         return sum(forms.values())
 
     @property

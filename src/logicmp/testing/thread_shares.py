@@ -30,7 +30,7 @@ class ThreadShares:
     """
 
     def __init__(self, rank: int, barrier: threading.Barrier, board: list[Any]):
-        self.share = Share(rank, barrier.parties)
+        self.share = Share(rank, barrier.parties, by_range=True)
         self.barrier, self.board = barrier, board
         # what was exchanged: all ranks must do the same in the same order
         self.log: list[str] = []
@@ -55,6 +55,9 @@ class ThreadShares:
 
     def largest(self, x: float) -> float:
         return float(max(self._gather("largest", x)))
+
+    def maxima(self, x: np.ndarray) -> np.ndarray:
+        return np.asarray(np.maximum.reduce(self._gather(f"maxima {x.shape}", x)))
 
     def add_up(self, x: Tensor) -> Tensor:
         found: Tensor = _AddUp.apply(self, x)  # type: ignore[no-untyped-call]
