@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
@@ -25,7 +26,7 @@ class ReadOut(nn.Module):
         n = len(predicate.arguments)
         self.predicate = predicate
         self.pairs = list(itertools.pairwise(range(n))) or [(0, 0)] * (n == 1)
-        self.bilinear = nn.Parameter(torch.randn(len(self.pairs), SLICES, dim, dim) / dim)
+        self.bilinear = nn.ParameterList((torch.randn(len(self.pairs), SLICES, dim, dim) / dim).unbind())
         self.linear = nn.Parameter(torch.randn(n, SLICES, dim) / dim**0.5)
         self.bias = nn.Parameter(torch.zeros(SLICES))
         self.weight = nn.Parameter(torch.randn(SLICES) / SLICES**0.5)
@@ -71,10 +72,10 @@ class Encoder(nn.Module):
                                       for t, n in world.sizes.items()})
         self.read_out = nn.ModuleDict({p.name: ReadOut(p, dim) for p in world.theory.predicates})
 
-    def measure(self, name: str, log_odds: Tensor) -> None:
-        """Scale the output of a predicate to the mean and standard deviation of given log-odds."""
-        self.read_out[name].zero = log_odds.mean()
-        self.read_out[name].unit = log_odds.std().clamp_min(0.1)
+    def measure(self, units: Mapping[str, tuple[Tensor, Tensor]]) -> None:
+        """Scale the output of each predicate to a mean and a standard deviation."""
+        for name, (zero, unit) in units.items():
+            self.read_out[name].zero, self.read_out[name].unit = zero, unit.clamp_min(0.1)
 
     def vectors(self) -> dict[str, Tensor]:
         return {t: x.expand(self.sizes[t], -1) for t, x in self.free.items()}
