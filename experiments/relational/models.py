@@ -9,7 +9,7 @@ The models are evaluated without the layer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -43,20 +43,22 @@ def mean_odds(encoders: Iterable[Encoder]) -> dict[str, Tensor]:
     return {name: torch.stack([odds[name] for odds in found]).mean(0) for name in found[0]}
 
 
-def make_encoders(kind: type[Encoder], split: Split, context: Context) -> list[Encoder]:
+def make_encoders(kind: type[Encoder], split: Split, context: Context,
+                  predicates: Collection[str] | None = None) -> list[Encoder]:
     torch.manual_seed(context.seed)
-    return [kind(split.world, context.get("dim", 128), context.get("free", True))
+    added = {"is_added": context.get("added", False)} if issubclass(kind, Graph) else {}
+    return [kind(split.world, context.get("dim", 128), context.get("free", True), predicates, **added)
             for _ in range(context.get("networks", 1))]
 
 
 def _fit(split: Split) -> Callable[[Mapping[str, Tensor]], Tensor]:
-    """Cross-entropy of the facts, the mean over predicates with facts."""
+    """Cross-entropy of the facts, the mean over predicates with facts; 0 if the model has none of them."""
     known = {name: torch.from_numpy(values) for name, values in split.world.values.items() if (values != -1).any()}
 
     def loss(logits: Mapping[str, Tensor]) -> Tensor:
         parts = [nn.functional.binary_cross_entropy_with_logits(logits[name][x != -1], x[x != -1].float())
-                 for name, x in known.items()]
-        return torch.stack(parts).mean()
+                 for name, x in known.items() if name in logits]
+        return torch.stack(parts).mean() if parts else torch.zeros(())
 
     return loss
 
@@ -99,9 +101,13 @@ def distilled(kind: type[Encoder], teacher: Teacher) -> Callable[[Split, Context
     def run(split: Split, context: Context) -> Tensor:
         layer, unary, evidence = teacher(split, context)
         with torch.no_grad():
-            targets = Targets(layer.run(unary, evidence), evidence,
-                              layer.run(unary) if context.get("moved", True) else None, context.get("top", 0.0))
-        encoders, fit = make_encoders(kind, split, context), _fit(split)
+            log_odds = layer.run(unary, evidence)
+            blank = layer.run(unary) if context.get("moved", True) else None
+        # no rule reads what the model says about other predicates: the rounds of the teacher have been run
+        names = split.queries if context.get("queried", False) else None
+        targets = Targets({name: x for name, x in log_odds.items() if names is None or name in names}, evidence, blank,
+                          context.get("top", 0.0))
+        encoders, fit = make_encoders(kind, split, context, names), _fit(split)
         for encoder in encoders:
             encoder.measure(targets.units)
         return train_encoders(encoders, split, context, lambda logits: targets.distance(logits)

@@ -98,7 +98,7 @@ def learn_weights(train: list[Split], split: Split, context: Context) -> SharedL
                 loss = nn.functional.cross_entropy(scores, truth / truth.sum()) + 0.1 * loss
             yield (loss + context.get("prior", 1e-3) * shared.scaled.square().sum()) / len(layers)
 
-    descend(shared, losses, split, own.scores, context, context.get("steps", 120), context.get("rate", 0.1))
+    descend(shared, losses, split, own.scores, context, context.get("steps", 60), context.get("rate", 0.1))
     return own
 
 
