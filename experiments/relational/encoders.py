@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Collection, Mapping
 
 import torch
 from torch import Tensor, nn
@@ -25,7 +26,7 @@ class ReadOut(nn.Module):
         n = len(predicate.arguments)
         self.predicate = predicate
         self.pairs = list(itertools.pairwise(range(n))) or [(0, 0)] * (n == 1)
-        self.bilinear = nn.Parameter(torch.randn(len(self.pairs), SLICES, dim, dim) / dim)
+        self.bilinear = nn.ParameterList((torch.randn(len(self.pairs), SLICES, dim, dim) / dim).unbind())
         self.linear = nn.Parameter(torch.randn(n, SLICES, dim) / dim**0.5)
         self.bias = nn.Parameter(torch.zeros(SLICES))
         self.weight = nn.Parameter(torch.randn(SLICES) / SLICES**0.5)
@@ -62,19 +63,21 @@ class Encoder(nn.Module):
 
     Args:
         is_free: one vector per constant; otherwise one per type, so that constants with the same facts are equal.
+        predicates: those to give log-odds for (default: all).
     """
 
-    def __init__(self, world: World, dim: int = 128, is_free: bool = True):
+    def __init__(self, world: World, dim: int = 128, is_free: bool = True, predicates: Collection[str] | None = None):
         super().__init__()
         self.sizes = world.sizes
         self.free = nn.ParameterDict({t: nn.Parameter(torch.randn(n if is_free else 1, dim) / dim**0.5)
                                       for t, n in world.sizes.items()})
-        self.read_out = nn.ModuleDict({p.name: ReadOut(p, dim) for p in world.theory.predicates})
+        self.read_out = nn.ModuleDict({p.name: ReadOut(p, dim) for p in world.theory.predicates
+                                       if predicates is None or p.name in predicates})
 
-    def measure(self, name: str, log_odds: Tensor) -> None:
-        """Scale the output of a predicate to the mean and standard deviation of given log-odds."""
-        self.read_out[name].zero = log_odds.mean()
-        self.read_out[name].unit = log_odds.std().clamp_min(0.1)
+    def measure(self, units: Mapping[str, tuple[Tensor, Tensor]]) -> None:
+        """Scale the output of each predicate to a mean and a standard deviation."""
+        for name, (zero, unit) in units.items():
+            self.read_out[name].zero, self.read_out[name].unit = zero, unit.clamp_min(0.1)
 
     def vectors(self) -> dict[str, Tensor]:
         return {t: x.expand(self.sizes[t], -1) for t, x in self.free.items()}
@@ -89,10 +92,17 @@ class Embedding(Encoder):
 
 
 class Graph(Encoder):
-    """Vectors from messages along the true facts, one matrix per predicate and pair of arguments."""
+    """Vectors from messages along the true facts, one matrix per predicate and pair of arguments.
 
-    def __init__(self, world: World, dim: int = 128, is_free: bool = True, layers: int = 2):
-        super().__init__(world, dim, is_free)
+    Args:
+        is_added: add the vectors that the messages start from to the result. With free vectors, constants with similar
+            facts can then differ as much as their targets do.
+    """
+
+    def __init__(self, world: World, dim: int = 128, is_free: bool = True, predicates: Collection[str] | None = None,
+                 is_added: bool = False, layers: int = 2):
+        super().__init__(world, dim, is_free, predicates)
+        self.is_added = is_added
         self.kinds = []
         for predicate in world.theory.predicates:
             facts = torch.from_numpy(world.values[predicate.name] == 1).nonzero(as_tuple=True)
@@ -104,7 +114,7 @@ class Graph(Encoder):
         self.own = nn.Parameter(torch.randn(layers, dim, dim) / dim**0.5)
 
     def vectors(self) -> dict[str, Tensor]:
-        found = super().vectors()
+        first = found = super().vectors()
         for layer in range(len(self.own)):
             new = {t: x @ self.own[layer] for t, x in found.items()}
             for (source, target, at, to), weight in zip(self.kinds, self.messages, strict=True):
@@ -113,4 +123,4 @@ class Graph(Encoder):
                 new[target] = new[target] + torch.zeros_like(new[target]).index_add(0, to, sent) / count
             # unit length: longer vectors saturate the read-out
             found = {t: nn.functional.normalize(found[t] + torch.relu(x), dim=1) for t, x in new.items()}
-        return found
+        return {t: x + first[t] for t, x in found.items()} if self.is_added else found

@@ -1,8 +1,8 @@
-"""Figures: AUC-PR by iterations and by minutes, the speed ablation, and Smoke.
+"""Figures: AUC-PR by split, iterations and minutes, the speed ablation, and Smoke.
 
     python -m experiments.relational figures --data FOLDER
 
-minutes.png shows the stored results. The other figures are computed here; the ablation takes minutes.
+splits.png and minutes.png show the stored results. The other figures are computed here; the ablation takes minutes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ BLACK, ORANGE, SKY, GREEN, BLUE, RED, PURPLE = ("#000000", "#e69f00", "#56b4e9",
                                                 "#cc79a7")
 STYLES: Mapping[str, tuple[str, str]] = {
     "logicmp": (BLACK, "*"), "logicmp+lessons": (BLACK, "d"), "logicmp+weights": (RED, "o"),
-    "logicmp+embedding": (SKY, "o"), "logicmp+gnn": (BLUE, "o"), "gs": (GREEN, "o"), "expressgnn": (ORANGE, "o"),
+    "logicmp+embedding": (SKY, "o"), "logicmp+gnn": (BLUE, "o"), "weights+embedding": (SKY, "p"),
+    "weights+gnn": (BLUE, "p"), "gs": (GREEN, "o"), "expressgnn": (ORANGE, "o"),
     "gibbs": (PURPLE, "s"), "mc-sat": (PURPLE, "^"), "bp": (ORANGE, "D"), "lifted-bp": (SKY, "v"),
     "hl-mrf": (GREEN, "P"),
 }
@@ -51,9 +52,10 @@ SHORTEST = 1 / 600
 
 
 def draw_all(results: Sequence[Result], out: Path, data: str | None) -> Iterator[Path]:
-    """Draw all figures into a folder and yield their paths; the figure that needs no data comes first."""
+    """Draw all figures into a folder and yield their paths; the figures that need no data come first."""
     need_matplotlib()
     make_folder(out)
+    yield write_figure(draw_splits(results), out / "splits.png")
     yield write_figure(draw_minutes(results), out / "minutes.png")
     yield write_figure(draw_smoke(load_split("smoke/all", data)), out / "smoke.png")
     found = {}
@@ -178,6 +180,30 @@ def draw_minutes(results: Sequence[Result]) -> Figure:
         figure.legend([handles[name] for name in order], order, loc="outside lower center", ncols=6, fontsize=8,
                       title="band: standard deviation over splits and seeds; open marker: stopped at the time limit",
                       title_fontsize=8, frameon=False)
+    return figure
+
+
+def draw_splits(results: Sequence[Result]) -> Figure:
+    """A panel for each data set: the mean over seeds of each LogicMP method and split, and the paper's as bars."""
+    figure, panels = _panels(len(DATASETS), 13, 4)
+    methods = [method for method in STYLES if method.startswith(("logicmp", "weights"))]
+    for panel, dataset in zip(panels, DATASETS, strict=True):
+        for method, paper in PAPER.items():
+            if "LogicMP" in method:
+                panel.bar(SPLITS[dataset], [v or 0 for v in paper[dataset]], color="#dddddd", label=f"paper: {method}")
+        for k, method in enumerate(methods):
+            found = [(x + (k - len(methods) / 2 + 0.5) / 10, statistics.mean(values), statistics.pstdev(values))
+                     for x, split in enumerate(SPLITS[dataset])
+                     if (values := [r.get("auc_pr") for r in results
+                                    if (r.dataset, r.split, r.method, r.variant) == (dataset, split, method, "")])]
+            colour, shape = STYLES[method]
+            panel.errorbar(*zip(*found, strict=True) if found else ((), ()), color=colour, marker=shape,
+                           linestyle="none", label=method)
+        panel.set_title(TITLES[dataset])
+        panel.set_ylim(0, 1.03)
+    panels[0].set_ylabel("AUC-PR, mean and standard deviation of seeds")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=8, fontsize=8,
+                  frameon=False)
     return figure
 
 

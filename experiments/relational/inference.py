@@ -18,6 +18,9 @@ from logicmp.limits import Limits
 from .data import Split
 from .training import Context, GivenUp
 
+# the layer, its input and the evidence: its output for them is distilled
+Teacher = Callable[[Split, Context], tuple[LogicMP, dict[str, Tensor], dict[str, Tensor]]]
+
 
 def layer_for(world: World, context: Context, iterations: int) -> LogicMP:
     """A layer that gives all soft rules the same weight, or none (`scale` None).
@@ -33,19 +36,27 @@ def layer_for(world: World, context: Context, iterations: int) -> LogicMP:
                    learn_weights=False, **options)
 
 
-def run_logicmp(split: Split, context: Context) -> Tensor:
-    """Start from the same log-odds for every atom; damped updates over all groundings.
+def last_round(split: Split, context: Context) -> tuple[LogicMP, dict[str, Tensor], dict[str, Tensor]]:
+    """The layer, its input in the last round, and the evidence.
 
-    With several rounds (setting `lessons`) the output of one is the input of the next.
+    The first round starts from the same log-odds for every atom. With several rounds (setting `lessons`) the output
+    of one is the input of the next.
     """
     # float64: atoms that the rules do not distinguish must stay equal
     unary, evidence = world_tensors(split.world, torch.float64)
     layer = layer_for(split.world, context, context.get("iterations", 15)).double()
     odds = {name: x + context.get("bias", -1.5) for name, x in unary.items()}
     with torch.no_grad():
-        for _ in range(context.get("lessons", 1)):
+        for _ in range(context.get("lessons", 1) - 1):
             odds = layer.run(odds, evidence)
-    return split.pick(odds)
+    return layer, odds, evidence
+
+
+def run_logicmp(split: Split, context: Context) -> Tensor:
+    """Inference without training, over all groundings."""
+    layer, odds, evidence = last_round(split, context)
+    with torch.no_grad():
+        return split.pick(layer.run(odds, evidence))
 
 
 class Pace:

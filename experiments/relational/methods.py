@@ -5,6 +5,8 @@
     logicmp+weights     weights learned on the other splits                                 weights.py
     logicmp+embedding   a vector per constant, distilled from LogicMP                       models.py
     logicmp+gnn         a graph neural network, distilled from LogicMP
+    weights+embedding   the same models, distilled from LogicMP with weights learned on the other splits
+    weights+gnn
     gs                  the graph neural network, trained on sampled groundings
     expressgnn          the graph neural network, trained on the facts only
     gibbs, bp, ...      the classical methods of `infer`, under a time limit                inference.py
@@ -22,18 +24,20 @@ from logicmp import LogicMPError
 
 from .data import Split
 from .encoders import Embedding, Graph
-from .inference import classical, run_logicmp
+from .inference import classical, last_round, run_logicmp
 from .models import distilled, run_expressgnn, run_gs
 from .training import Context
-from .weights import run_weights
+from .weights import learned, run_weights
 
 CLASSICAL = ("gibbs", "mc-sat", "bp", "lifted-bp", "hl-mrf")
 METHODS: dict[str, Callable[[Split, Context], Tensor]] = {
     "logicmp": run_logicmp,
     "logicmp+lessons": run_logicmp,
     "logicmp+weights": run_weights,
-    "logicmp+embedding": distilled(Embedding),
-    "logicmp+gnn": distilled(Graph),
+    "logicmp+embedding": distilled(Embedding, last_round),
+    "logicmp+gnn": distilled(Graph, last_round),
+    "weights+embedding": distilled(Embedding, learned),
+    "weights+gnn": distilled(Graph, learned),
     "gs": run_gs,
     "expressgnn": run_expressgnn,
     **{name: classical(name) for name in CLASSICAL},

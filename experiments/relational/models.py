@@ -9,25 +9,23 @@ The models are evaluated without the layer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from logicmp.execute.inputs import world_tensors
 from logicmp.normalize.clauses import to_clauses
 from logicmp.parse.syntax import Atom, Constant, Not, Variable
 
 from .data import Split
 from .encoders import Encoder, Graph
-from .inference import layer_for
+from .inference import Teacher
 from .training import Context, descend
 
 
 def train_encoders(encoders: list[Encoder], split: Split, context: Context,
-                   loss_of: Callable[[dict[str, Tensor]], Tensor],
-                   distillation: Distillation | None = None) -> Tensor:
+                   loss_of: Callable[[dict[str, Tensor]], Tensor]) -> Tensor:
     """Minimize a loss of the log-odds of all atoms; return the mean scores of the models."""
     def losses() -> Iterator[Tensor]:
         for encoder in encoders:
@@ -36,8 +34,8 @@ def train_encoders(encoders: list[Encoder], split: Split, context: Context,
     def scores() -> Tensor:
         return split.pick(mean_odds(encoders))
 
-    return descend(distillation or nn.ModuleList(encoders), losses, split, scores, context, context.get("steps", 60),
-                   context.get("rate", 2e-3), distillation)
+    return descend(nn.ModuleList(encoders), losses, split, scores, context, context.get("steps", 60),
+                   context.get("rate", 2e-3))
 
 
 def mean_odds(encoders: Iterable[Encoder]) -> dict[str, Tensor]:
@@ -45,73 +43,75 @@ def mean_odds(encoders: Iterable[Encoder]) -> dict[str, Tensor]:
     return {name: torch.stack([odds[name] for odds in found]).mean(0) for name in found[0]}
 
 
-def make_encoders(kind: type[Encoder], split: Split, context: Context) -> list[Encoder]:
+def make_encoders(kind: type[Encoder], split: Split, context: Context,
+                  predicates: Collection[str] | None = None) -> list[Encoder]:
     torch.manual_seed(context.seed)
-    return [kind(split.world, context.get("dim", 128), context.get("free", True))
+    added = {"is_added": context.get("added", False)} if issubclass(kind, Graph) else {}
+    return [kind(split.world, context.get("dim", 128), context.get("free", True), predicates, **added)
             for _ in range(context.get("networks", 1))]
 
 
 def _fit(split: Split) -> Callable[[Mapping[str, Tensor]], Tensor]:
-    """Cross-entropy of the facts, the mean over predicates with facts."""
+    """Cross-entropy of the facts, the mean over predicates with facts; 0 if the model has none of them."""
     known = {name: torch.from_numpy(values) for name, values in split.world.values.items() if (values != -1).any()}
 
     def loss(logits: Mapping[str, Tensor]) -> Tensor:
         parts = [nn.functional.binary_cross_entropy_with_logits(logits[name][x != -1], x[x != -1].float())
-                 for name, x in known.items()]
-        return torch.stack(parts).mean()
+                 for name, x in known.items() if name in logits]
+        return torch.stack(parts).mean() if parts else torch.zeros(())
 
     return loss
 
 
-class Distillation(nn.Module):
-    """The target of the models: LogicMP's output for their log-odds (App. "Details of Our Method").
+class Targets:
+    """The log-odds that models are distilled on, and the weights of the atoms of each predicate.
 
-    In the first round LogicMP starts from a constant instead. Targets are buffers, so that a checkpoint has them.
+    Observed atoms have no weight: the log-odds that the rules give a fact contradict the fact, and no rule reads them.
+
+    Args:
+        log_odds: LogicMP's output.
+        evidence: NaN for unobserved atoms.
+        blank: the output without facts, to weight atoms by the effect of the facts; None for equal weights.
+        top: share of the weight that is given to the likeliest atoms, in proportion to their odds.
     """
 
-    def __init__(self, encoders: list[Encoder], split: Split, context: Context):
-        super().__init__()
-        self.encoders = nn.ModuleList(encoders)
-        self.unary, self.evidence = world_tensors(split.world, torch.float32)
-        self.layer = layer_for(split.world, context, context.get("iterations", 5))
-        self.bias, self.is_moved = context.get("bias", -1.5), context.get("moved", True)
-        self.n = context.get("lessons", 1)
-        for name, x in self.unary.items():
-            self.register_buffer(f"target {name}", torch.zeros_like(x))
-            self.register_buffer(f"weight {name}", torch.zeros_like(x))
-
-    @torch.no_grad()
-    def begin(self, number: int) -> None:
-        odds = mean_odds(self.encoders) if number else {name: x + self.bias for name, x in self.unary.items()}
-        blank = self.layer.run(odds)
-        for name, x in self.layer.run(odds, self.evidence).items():
+    def __init__(self, log_odds: Mapping[str, Tensor], evidence: Mapping[str, Tensor],
+                 blank: Mapping[str, Tensor] | None = None, top: float = 0.0):
+        self.parts: dict[str, tuple[Tensor, Tensor]] = {}
+        self.units: dict[str, tuple[Tensor, Tensor]] = {}
+        for name, x in log_odds.items():
+            is_open = evidence[name].isnan() if name in evidence else torch.ones_like(x, dtype=torch.bool)
+            weight = is_open.to(x) if blank is None else (x - blank[name]).abs() * is_open
+            weight = weight / weight.sum() if weight.any() else is_open / is_open.sum()
+            weight = (1 - top) * weight + top * x.where(is_open, -torch.inf).flatten().softmax(0).view_as(x)
             # the log-odds of predicates differ by orders of magnitude
-            for encoder in self.encoders:
-                encoder.measure(name, x)
-            # weight atoms by the effect of the facts: the rules give no information about the others
-            moved = (x - blank[name]).abs()
-            weight = moved / moved.sum() if self.is_moved and moved.any() else torch.full_like(x, 1 / x.numel())
-            spread = (weight * (x - x.mean()).square()).sum()
-            self.get_buffer(f"target {name}").copy_(x)
-            self.get_buffer(f"weight {name}").copy_(weight / spread.clamp_min(0.01))
+            mean = x[is_open].mean()
+            spread = (weight * (x - mean).square()).sum()
+            self.parts[name] = x.float(), (weight / spread.clamp_min(0.01)).float()
+            self.units[name] = mean.float(), x[is_open].std(correction=0).float()
 
     def distance(self, logits: Mapping[str, Tensor]) -> Tensor:
         """The unexplained share of the targets: 1 if a model gives all atoms of a predicate their mean."""
-        missed = [(self.get_buffer(f"weight {name}") * (x - self.get_buffer(f"target {name}")).square()).sum()
-                  for name, x in logits.items()]
-        return torch.stack(missed).mean()
+        return torch.stack([(weight * (logits[name] - target).square()).sum()
+                            for name, (target, weight) in self.parts.items()]).mean()
 
 
-def distilled(kind: type[Encoder]) -> Callable[[Split, Context], Tensor]:
+def distilled(kind: type[Encoder], teacher: Teacher) -> Callable[[Split, Context], Tensor]:
     """Distill LogicMP into an encoder."""
     def run(split: Split, context: Context) -> Tensor:
-        encoders = make_encoders(kind, split, context)
-        distillation, fit = Distillation(encoders, split, context), _fit(split)
-
-        def loss(logits: dict[str, Tensor]) -> Tensor:
-            return distillation.distance(logits) + context.get("fit", 0.1) * fit(logits)
-
-        return train_encoders(encoders, split, context, loss, distillation)
+        layer, unary, evidence = teacher(split, context)
+        with torch.no_grad():
+            log_odds = layer.run(unary, evidence)
+            blank = layer.run(unary) if context.get("moved", True) else None
+        # no rule reads what the model says about other predicates: the rounds of the teacher have been run
+        names = split.queries if context.get("queried", False) else None
+        targets = Targets({name: x for name, x in log_odds.items() if names is None or name in names}, evidence, blank,
+                          context.get("top", 0.0))
+        encoders, fit = make_encoders(kind, split, context, names), _fit(split)
+        for encoder in encoders:
+            encoder.measure(targets.units)
+        return train_encoders(encoders, split, context, lambda logits: targets.distance(logits)
+                              + context.get("fit", 0.1) * fit(logits))
 
     return run
 

@@ -35,12 +35,13 @@ CHOSEN = Path(__file__).with_name("settings.json")
 FIXED: Mapping[str, Mapping[str, Any]] = {
     "logicmp": {"damping": 0.5},
     "logicmp+gnn": {"iterations": 5},
+    "weights+gnn": {"rate": 1e-2, "moved": False, "queried": True, "top": 0.5, "added": True},
     "gs": {"dim": 64, "rate": 4e-3},
     "expressgnn": {"dim": 64, "rate": 4e-3},
 }
 # training steps of every model: fewer where splits have more atoms (up to 920,000, 175,000 and 95,000)
 STEPS: Mapping[str, int] = {"kinship": 60, "cora": 120, "uw_cse": 240}
-TRAINED = ("logicmp+gnn", "gs", "expressgnn")
+TRAINED = ("logicmp+gnn", "weights+gnn", "gs", "expressgnn")
 
 
 def fixed(split: str, method: str) -> dict[str, Any]:
@@ -64,9 +65,11 @@ class Round:
 GRIDS: Mapping[str, tuple[Round, ...]] = {
     "logicmp": (Round("logicmp", {"scale": (0.03, 0.1, 0.3, 1.0, 3.0), "bias": (-3.0, -1.5, -0.5, 0.0),
                                   "iterations": (2, 5, 15), "reduce": ("sum", "mean")}),),
-    "logicmp+weights": (Round("logicmp+weights", {"iterations": (1, 5), "positive": (1.0, 10.0)}),),
+    "logicmp+weights": (Round("logicmp+weights", {"iterations": (1, 5), "positive": (1.0, 10.0)}),
+                        Round("logicmp+weights", {"order": (False, True)})),
     # first LogicMP's settings, scored by its own output (of equals, the weights of the protocol); then the learning
-    # rate; then which model, which atoms it is distilled on and how many models are averaged
+    # rate; then which model, which atoms it is distilled on and how many models are averaged; then the weight of the
+    # likeliest atoms, with the model that trains faster
     "logicmp+gnn": (
         Round("logicmp", {"scale": (1.0, 0.03, 0.1, 0.3, 3.0), "bias": (-1.5, -3.0, -0.5, 0.0),
                           "reduce": ("sum", "mean"), "damping": (0.5, 0.0), "lessons": (1, 3)}),
@@ -74,6 +77,7 @@ GRIDS: Mapping[str, tuple[Round, ...]] = {
         Round("logicmp+gnn", {"free": (True, False)}),
         # in one round: averaging several models can make a setting good that is bad for one model
         Round("logicmp+gnn", {"moved": (True, False), "networks": (1, 3)}),
+        Round("logicmp+embedding", {"top": (0.0, 0.5)}),
     ),
 }
 # methods that learn from the labels of the other splits
@@ -91,10 +95,12 @@ def load_settings(split: str, method: str) -> dict[str, Any]:
     if method == "logicmp+lessons":
         # LogicMP as it is distilled into the models, without a model
         return load_settings(split, "logicmp+gnn")
-    if method == "logicmp+embedding":
+    if method.endswith("+embedding"):
         # it always has a free vector for each constant, and the released code has one model
-        chosen = load_settings(split, "logicmp+gnn")
-        return {name: value for name, value in chosen.items() if name not in ("free", "networks")}
+        chosen = load_settings(split, method.replace("embedding", "gnn"))
+        return {name: value for name, value in chosen.items() if name not in ("free", "networks", "added")}
+    if method == "weights+gnn":
+        return {**fixed(split, method), "teacher": load_settings(split, "logicmp+weights")}
     return dict(stored.get(method, {}).get(split, {}).get("settings", fixed(split, method)))
 
 

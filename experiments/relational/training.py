@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from sklearn.metrics import average_precision_score
@@ -69,26 +69,16 @@ class Context:
         self.curve.append((round(self.seconds, 2), round(average_precision(split, scores), 4)))
 
 
-class Rounds(Protocol):
-    """Training in `n` rounds with different targets; `begin` is called at the start of each."""
-
-    n: int
-
-    def begin(self, number: int) -> None: ...
-
-
 def descend(module: nn.Module, losses: Callable[[], Iterable[Tensor]], split: Split, scores: Callable[[], Tensor],
-            context: Context, steps: int, rate: float, rounds: Rounds | None = None) -> Tensor:
+            context: Context, steps: int, rate: float) -> Tensor:
     """Minimize a sum of losses with Adam and a cosine schedule; return the final scores of the queries.
 
     Args:
         losses: yields the losses one by one; each graph is freed before the next is built.
         scores: scores of the queries, for the curve and the result.
-        steps: divided among the rounds.
     """
-    each = steps if rounds is None else steps // rounds.n
     optimizer = torch.optim.Adam(module.parameters(), lr=rate, fused=True)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, each)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     first = 0
     made_with = {"settings": dict(context.settings), "steps": steps, "rate": rate,
                  "shapes": {name: list(x.shape) for name, x in module.state_dict().items()}}
@@ -102,8 +92,6 @@ def descend(module: nn.Module, losses: Callable[[], Iterable[Tensor]], split: Sp
         context.curve[:] = [tuple(point) for point in before["curve"]]
         first = before["step"]
     for step in range(first, steps):
-        if rounds is not None and step % each == 0 and step // each < rounds.n:
-            rounds.begin(step // each)
         optimizer.zero_grad()
         context.loss = 0.0
         for loss in losses():

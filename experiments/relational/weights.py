@@ -7,6 +7,7 @@ labels; the gradient passes through the iterations of the layer.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from logicmp import LogicMP
 from logicmp.execute.inputs import world_tensors
 
+from ..checkpoint import Checkpoint
 from .data import Split, load_split, others
 from .training import Context, descend
 
@@ -62,15 +64,18 @@ class SharedLayer(LogicMP):
     def weights(self) -> list[Tensor]:
         return list(self.__dict__["shared"].weight)
 
+    def start(self) -> dict[str, Tensor]:
+        """The input of the layer: the bias of each predicate."""
+        shared = self.__dict__["shared"]
+        return {name: x + shared.bias[shared.place[name]] for name, x in self.unary.items()}
+
     def scores(self) -> Tensor:
         """The log-odds of the queries."""
-        shared = self.__dict__["shared"]
-        unary = {name: x + shared.bias[shared.place[name]] for name, x in self.unary.items()}
-        return self.split.pick(self(unary, self.evidence))
+        return self.split.pick(self(self.start(), self.evidence))
 
 
-def learn_weights(train: list[Split], split: Split, context: Context) -> Tensor:
-    """Learn weights from the queries of some splits; return the scores of the queries of another."""
+def learn_weights(train: list[Split], split: Split, context: Context) -> SharedLayer:
+    """Learn weights from the queries of some splits; return the layer of another."""
     torch.manual_seed(context.seed)
     shared = Weights(split, context.get("weight", 0.1), context.get("bias", -1.5))
 
@@ -81,16 +86,35 @@ def learn_weights(train: list[Split], split: Split, context: Context) -> Tensor:
     layers = [SharedLayer(s, shared, iterations, damping, reduce) for s in train]
     own = SharedLayer(split, shared, iterations, damping, reduce)
     positive = torch.tensor(context.get("positive", 5.0))
+    is_order = context.get("order", False)
 
     def losses() -> Iterator[Tensor]:
         for layer in layers:
             truth = torch.from_numpy(layer.split.truth).float()
-            loss = nn.functional.binary_cross_entropy_with_logits(layer.scores(), truth, pos_weight=positive)
+            scores = layer.scores()
+            loss = nn.functional.binary_cross_entropy_with_logits(scores, truth, pos_weight=positive)
+            if is_order:
+                # the log-probability of a true query among all queries; a little of the other loss sets the level
+                loss = nn.functional.cross_entropy(scores, truth / truth.sum()) + 0.1 * loss
             yield (loss + context.get("prior", 1e-3) * shared.scaled.square().sum()) / len(layers)
 
-    return descend(shared, losses, split, own.scores, context, context.get("steps", 120), context.get("rate", 0.1))
+    descend(shared, losses, split, own.scores, context, context.get("steps", 60), context.get("rate", 0.1))
+    return own
+
+
+def learn_from_others(split: Split, context: Context) -> SharedLayer:
+    train = [name for name in others(split.name) if name != context.without]
+    return learn_weights([load_split(name, context.data) for name in train], split, context)
 
 
 def run_weights(split: Split, context: Context) -> Tensor:
-    train = [name for name in others(split.name) if name != context.without]
-    return learn_weights([load_split(name, context.data) for name in train], split, context)
+    return learn_from_others(split, context).scores().detach()
+
+
+def learned(split: Split, context: Context) -> tuple[SharedLayer, dict[str, Tensor], dict[str, Tensor]]:
+    """The teacher with the settings of `logicmp+weights`; all seeds of a split share its checkpoint."""
+    path = context.checkpoint.path
+    kept = path and path.with_name(f"{split.name.replace('/', '-')}-teacher.pt")
+    layer = learn_from_others(split, replace(context, seed=0, settings=context.get("teacher", {}), curve=[],
+                                             checkpoint=Checkpoint(kept, every=0)))
+    return layer, {name: x.detach() for name, x in layer.start().items()}, layer.evidence

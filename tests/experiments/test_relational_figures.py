@@ -70,6 +70,15 @@ def test_a_curve_is_drawn_in_minutes_and_ends_in_its_marker() -> None:
     np.testing.assert_allclose(paper.get_ydata(), [0.824, 0.824])
 
 
+def test_every_split_has_the_mean_of_its_seeds_above_the_papers_bar() -> None:
+    runs = [result("uw_cse/graphics", "weights+gnn", value, 1, seed=seed) for seed, value in enumerate((0.2, 0.4))]
+    panel = figures.draw_splits(runs).axes[1]
+    assert [bar.get_height() for bar in panel.patches] == [0.26, 0.30, 0.42, 0.25, 0.28]
+    (drawn,) = [c for c in panel.containers if c.get_label() == "weights+gnn"]
+    (x,), (y,) = drawn[0].get_data()
+    assert y == pytest.approx(0.3) and round(x) == 1
+
+
 def test_a_method_over_the_limit_has_an_open_marker() -> None:
     names = split_names("kinship")
     results = [*(result(name, "mc-sat", 0.5, 600, status="> cap") for name in names),
@@ -95,7 +104,8 @@ def test_a_data_set_without_results_says_so() -> None:
 
 def test_pictures_are_written_as_png(tmp_path: Path, smokers: Split) -> None:
     seconds = {variant: 10.0**-k for k, variant in enumerate(VARIANTS)}
-    drawn = {"minutes": figures.draw_minutes([]), "speed": figures.draw_speed("made up", seconds),
+    drawn = {"splits": figures.draw_splits([]), "minutes": figures.draw_minutes([]),
+             "speed": figures.draw_speed("made up", seconds),
              "iterations": figures.draw_iterations({"kinship/S1": [0.5, 0.6], "kinship/S2": [0.7, 0.8]}),
              "smoke": figures.draw_smoke(smokers)}
     for name, figure in drawn.items():
