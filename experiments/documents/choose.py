@@ -2,38 +2,56 @@
 
     python -m experiments.documents choose --seeds 3
 
-There is one encoder per seed, trained without the held-out pages; all settings start from it.
+There is one encoder per seed, trained without the held-out pages; all settings of methods start from it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from ..runs import Result, load_results
 from ..tables import mean, table
+from .blocks import LONG, read_blocks, score
 from .results import gain, title_of
 from .run import Experiment
 
-# method: the setting, and values to try
-GRID: dict[str, tuple[str, tuple[float, ...]]] = {
-    "logicmp": ("weight", (0.1, 0.3, 1.0)),
-    "slrelax": ("slrelax", (0.03, 0.1, 0.3)),
-}
+# methods, each with settings to try
+GRID: Sequence[tuple[str, Mapping[str, Any]]] = (
+    *((method, tried) for tried in ({"links": 3.0}, {"links": 3.0, "hidden": 0.3, "dropout": 0.2},
+                                    {"links": 3.0, "average": 0.995}) for method in ("pair", "spade")),
+    *(("logicmp", {"schedule": "paper", "weight": weight}) for weight in (0.1, 0.3, 1.0)),
+)
+THRESHOLDS = (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0)
+MEASURES = ("full", "long", "pairs", "rand")
 
 
 def compare(experiment: Experiment, seeds: Sequence[int]) -> str:
-    """Run what has no result yet; return a table of all settings, compared with Pair of the same seed."""
+    """Run what has no result yet; return a table of all settings, compared with Pair of the same seed and encoder."""
     held_out = replace(experiment, is_held_out=True)
     plain = {result.seed: result for result in _run(held_out, "pair", seeds)}
     rows = [[*_row("pair", "", list(plain.values())), "", ""]]
-    for method, (name, values) in GRID.items():
-        for value in values:
-            tried = replace(held_out, settings=replace(experiment.settings, **{name: value}), tried=f"{name}={value:g}")
-            results = _run(tried, method, seeds)
-            gains = [gain(results, plain, what) for what in ("full", "long")]
-            rows.append([*_row(method, tried.tried, results), *gains])
-    return table(["method", "setting", "full, %", "long, %", "full over Pair", "long over Pair"], rows) + "\n"
+    for method, settings in GRID:
+        tried = replace(held_out, settings=replace(experiment.settings, **settings),
+                        tried=" ".join(f"{name}={value}" for name, value in settings.items()),
+                        is_new_encoder=bool(set(settings) & set(experiment.settings.of_encoder())))
+        results = _run(tried, method, seeds)
+        rows.append([*_row(method, tried.tried, results), *(gain(results, plain, what) for what in ("full", "long"))])
+    return table(["method", "setting", "full, %", "long, %", "pairs, %", "Rand index, %", "full over Pair",
+                  "long over Pair"], rows) + "\n"
+
+
+def thresholds(experiment: Experiment, method: str, seeds: Sequence[int]) -> str:
+    """A table of thresholds for likely pairs, on held-out pages; the models must be trained."""
+    held_out, rows = replace(experiment, is_held_out=True), []
+    read = {seed: [(held_out.load(method, seed).log_odds(item)[1], item.page.block) for item in held_out.test_items]
+            for seed in seeds}
+    for threshold in THRESHOLDS:
+        found = [[(read_blocks(odds, threshold), block) for odds, block in pages] for pages in read.values()]
+        rows.append([title_of(method), f"{threshold:g}", *(
+            mean((score(pages, least).f1 for pages in found), 1) for least in (1, LONG))])
+    return table(["method", "threshold", "full, %", "long, %"], rows) + "\n"
 
 
 def _run(experiment: Experiment, method: str, seeds: Sequence[int]) -> list[Result]:
@@ -43,4 +61,4 @@ def _run(experiment: Experiment, method: str, seeds: Sequence[int]) -> list[Resu
 
 
 def _row(method: str, setting: str, results: Sequence[Result]) -> list[str]:
-    return [title_of(method), setting, *(mean((r.get(what) for r in results), 1) for what in ("full", "long"))]
+    return [title_of(method), setting, *(mean((r.get(what) for r in results), 1) for what in MEASURES)]
