@@ -1,10 +1,11 @@
 """The tables of the stored results and of the paper's.
 
 The values of a result: `full`, `long`, F1 in percent of blocks that match exactly, of all blocks and of those with 20
-words or more; `pairs`, `rand`, the F1 of pairs of words in one block and the adjusted Rand index, in percent; `blocks`, `long_blocks`, the numbers of matched, predicted and true blocks; `violated_before`,
-`violated`, the shares of triples that violate the rule, below and above the layer; `weight` of the rule, learned;
-`losses` of each epoch; `encoder_seconds`, the training time of the seed's encoder. Without `full` there is no model,
-and `status` says why. The result "speed" has the costs of the layer.
+words or more; `pairs`, `rand`, the F1 of pairs of words in one block and the adjusted Rand index, in percent; `blocks`,
+`long_blocks`, the numbers of matched, predicted and true blocks; `violated_before`, `violated`, the shares of triples
+that violate the rule, below and above the layer; `weight` of the rule, learned; `losses` of each epoch;
+`encoder_seconds`, the training time of the seed's encoder. Without `full` there is no model, and `status` says why. The
+result "speed" has the costs of the layer.
 """
 
 from __future__ import annotations

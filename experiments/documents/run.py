@@ -1,7 +1,7 @@
 """Train and measure a method with a seed.
 
-One encoder per seed is trained on pairs and links. Every method, also the plain Pair, starts from it and is trained for the same
-epochs on the same batches. So no method is trained longer than another.
+One encoder per seed is trained on pairs and links. Every method, also the plain Pair, starts from it and is trained for
+the same epochs on the same batches. So no method is trained longer than another.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ from experiments.documents.features import (
     kept_vectors,
     windows,
 )
-from experiments.documents.figures import draw_page, models_for
+from experiments.documents.figures import SHOWN, draw_page, models_for
 from experiments.documents.heads import blocks_of, earlier_of, follow, pick_spans, spans_of, tags_of
 from experiments.documents.links import THEORY, sweep
 from experiments.documents.methods import DECODED, METHODS, ORDER, Model, Settings
@@ -629,7 +629,7 @@ def test_stored_results_give_the_table(capsys: pytest.CaptureFixture[str]) -> No
 
 def test_a_page_of_ones_own_is_drawn(experiment: Experiment, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    for method in ("pair", "slrelax", "logicmp"):
+    for method in SHOWN:
         experiment.fitted(method, 0)
     (tmp_path / "mine.json").write_text(json.dumps(make_form(9)))
     page = read_page(tmp_path / "mine.json")
