@@ -5,6 +5,7 @@
     python -m experiments.documents choose --seeds 3
     python -m experiments.documents untrained --schedule adaptive --seeds 3
     python -m experiments.documents table
+    python -m experiments.documents scores --out scores.png
     python -m experiments.documents figures --pages 87147607 93106788
     python -m experiments.documents page FILE.json --out page.png
     python -m experiments.documents speed
@@ -70,6 +71,8 @@ def _parser() -> argparse.ArgumentParser:
     untrained.add_argument("--schedule", choices=list(SCHEDULES), help="of the layer (default: the layer's default)")
     add_run_options(untrained)
     add("table", _table, "print our results and the paper's")
+    scores = add("scores", _scores, "draw the results of all seeds")
+    scores.add_argument("--out", type=Path, default=Path("scores.png"), help="PNG file (default: scores.png)")
     figures = add("figures", _figures, "draw the paper's Figure 1 for test pages")
     figures.add_argument("--pages", nargs="+", default=list(PAGES), metavar="NAME",
                          help=f"names of test pages (default: {' '.join(PAGES)})")
@@ -101,7 +104,17 @@ def _untrained(chosen: argparse.Namespace, experiment: Experiment) -> None:
 
 
 def _table(chosen: argparse.Namespace, experiment: Experiment) -> None:
-    print(as_table([r for r in load_results(experiment.results) if experiment.is_own(r)]), end="")
+    print(as_table(_own(experiment)), end="")
+
+
+def _own(experiment: Experiment) -> list[Result]:
+    return [r for r in load_results(experiment.results) if experiment.is_own(r)]
+
+
+def _scores(chosen: argparse.Namespace, experiment: Experiment) -> None:
+    from .figures import draw_scores
+
+    print(draw_scores(_own(experiment), chosen.out))
 
 
 def _figures(chosen: argparse.Namespace, experiment: Experiment) -> None:

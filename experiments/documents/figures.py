@@ -1,6 +1,7 @@
 """The paper's Figure 1: a page, its true pairs, the pairs, links and blocks of each method.
 
     python -m experiments.documents figures --pages 87147607
+    python -m experiments.documents scores --out scores.png        the results of all seeds
     python -m experiments.documents page FILE.json --out page.png
 """
 
@@ -15,11 +16,12 @@ import numpy as np
 import torch
 
 from ..files import need_matplotlib, write_figure
+from ..runs import Result
 from .blocks import count_violated, score
 from .data import Page
 from .features import Item, collate
 from .heads import SpadeHead
-from .methods import Model
+from .methods import ORDER, Model
 from .results import title_of
 from .run import Experiment
 
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SHOWN = ("pair", "logicmp", "spade", "links")
+# methods with rules
+RULED = ("spade+rules", "links", "links+pairs", "slrelax", "logicmp", "slrelax+logicmp", "logicmp-symmetric",
+         "logicmp+clustering")
 # colours that colour-blind readers can tell apart (Okabe and Ito)
 COLOURS = ("#e69f00", "#56b4e9", "#009e73", "#0072b2", "#d55e00", "#cc79a7")
 
@@ -93,6 +98,27 @@ def figure_of(item: Item, found: Sequence[Column]) -> Figure:
     figure.suptitle(f"{page.name}: {len(page)} words; the matrices are ordered by true blocks, lines are links",
                     fontsize=10)
     return figure
+
+
+def draw_scores(results: Sequence[Result], path: Path) -> Path:
+    """Draw full and long of every method, one dot for each seed and a line at the mean; write it as PNG."""
+    need_matplotlib()
+    from matplotlib.figure import Figure
+
+    rows = [method for method in reversed(ORDER) if any(r.method == method and r.get("full") for r in results)]
+    figure = Figure(figsize=(8, 0.32 * len(rows) + 0.9), layout="constrained")
+    for panel, what in zip(figure.subplots(1, 2, sharey=True), ("full", "long"), strict=True):
+        for k, method in enumerate(rows):
+            values = [r.get(what) for r in results if r.method == method]
+            colour = COLOURS[3] if method in RULED else COLOURS[0]
+            panel.vlines(np.mean(values), k - 0.35, k + 0.35, color=colour, linewidth=3)
+            panel.plot(values, [k] * len(values), "o", color="black", markersize=2.5)
+        panel.set_yticks(range(len(rows)), [title_of(method) for method in rows], fontsize=8)
+        panel.set_xlabel(f"F1 of blocks, {what}, %", fontsize=8)
+        panel.tick_params(labelsize=8)
+        panel.grid(axis="x", alpha=0.3)
+    figure.suptitle("FUNSD: methods with rules in blue; a dot for each seed, a line at the mean", fontsize=9)
+    return write_figure(figure, path)
 
 
 def _draw_links(panel: Axes, page: Page, links: np.ndarray) -> None:

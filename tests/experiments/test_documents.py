@@ -627,6 +627,13 @@ def test_stored_results_give_the_table(capsys: pytest.CaptureFixture[str]) -> No
 # pictures
 
 
+def test_stored_results_are_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib")
+    assert command.main(["scores", "--out", str(tmp_path / "scores.png")]) == 0
+    assert capsys.readouterr().out == f"{tmp_path / 'scores.png'}\n"
+    assert (tmp_path / "scores.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_a_page_of_ones_own_is_drawn(experiment: Experiment, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     for method in SHOWN:
