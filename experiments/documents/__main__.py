@@ -60,8 +60,8 @@ def _parser() -> argparse.ArgumentParser:
         return command
 
     run = add("run", _run, "train a method, or all, and measure it")
-    run.add_argument("--method", required=True, choices=["all", *ORDER], metavar="METHOD",
-                     help=f"all, or one of {', '.join(ORDER)}")
+    run.add_argument("--method", required=True, nargs="+", choices=["all", *ORDER], metavar="METHOD",
+                     help=f"all, or some of {', '.join(ORDER)}")
     add_run_options(run)
     run.add_argument("--max-seconds", type=float, default=60,
                      help="time limit for each circuit of sl and spl, in seconds (default: 60)")
@@ -88,7 +88,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(chosen: argparse.Namespace, experiment: Experiment) -> None:
-    methods = ORDER if chosen.method == "all" else (chosen.method,)
+    methods = ORDER if "all" in chosen.method else tuple(chosen.method)
     experiment.run(methods, range(chosen.seed, chosen.seed + chosen.seeds), chosen.again)
 
 

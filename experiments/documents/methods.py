@@ -37,7 +37,7 @@ class Settings:
     # of the encoder, on pairs and on links, which have this weight
     epochs: int = 50
     rate: float = 1.5e-3
-    links: float = 0.0
+    links: float = 3.0
     # share of words whose vector is hidden in training
     hidden: float = 0.1
     # decay per step of the averaged weights that are used after training; 0 for the last weights
@@ -104,6 +104,7 @@ class Decoded:
 
 
 DECODED: Mapping[str, Decoded] = {
+    "pair+threshold": Decoded("Pair, likely above log-odds of 1", "pair", lambda odds: (read_blocks(odds, 1.0), False)),
     "pair+ilp": Decoded("Pair, then ILP where it finishes", "pair", exact_blocks),
     "spade+rules": Decoded("SPADE, then rules on links", "spade", lambda odds: (cluster_blocks(odds), False)),
     "pair+clustering": Decoded("Pair, then best clustering", "pair", lambda odds: (cluster_blocks(odds), False)),
@@ -113,7 +114,7 @@ DECODED: Mapping[str, Decoded] = {
 # methods that need the rule as a circuit
 COMPILED = {"sl": "Pair w/ SL", "spl": "Pair w/ SPL"}
 ORDER = ("bioes", "spanner", "spade", "spade+rules", "links", "links+pairs", "pair", "sl", "spl", "slrelax", "logicmp",
-         "slrelax+logicmp", "logicmp-symmetric", "pair+ilp", "pair+clustering", "logicmp+clustering")
+         "slrelax+logicmp", "logicmp-symmetric", "pair+threshold", "pair+ilp", "pair+clustering", "logicmp+clustering")
 
 
 class Model(nn.Module):
@@ -136,7 +137,9 @@ class Model(nn.Module):
             self.layer = LogicMP(method.rule, positive_weights=True, schedule=settings.schedule)
             with torch.no_grad():
                 # softplus of the raw weight is the weight
-                self.layer.raw_weights[0].fill_(float(np.log(np.expm1(settings.weight))))
+                # a symmetric pair receives the messages of both orders
+                weight = settings.weight / 2 if method.rule == SYMMETRIC else settings.weight
+                self.layer.raw_weights[0].fill_(float(np.log(np.expm1(weight))))
         if method.has_slrelax:
             self.relaxed = SLrelax(RULE)
 
