@@ -19,9 +19,12 @@ from .run import Experiment
 
 # methods, each with settings to try
 GRID: Sequence[tuple[str, Mapping[str, Any]]] = (
-    *((method, tried) for tried in ({"links": 3.0}, {"links": 3.0, "hidden": 0.3, "dropout": 0.2},
-                                    {"links": 3.0, "average": 0.995}) for method in ("pair", "spade")),
-    *(("logicmp", {"schedule": "paper", "weight": weight}) for weight in (0.1, 0.3, 1.0)),
+    ("logicmp", {"weight": 0.3, "late": 0.0}),
+    ("logicmp", {"weight": 1.0, "late": 0.7}),
+    ("logicmp", {"schedule": "adaptive", "weight": 1.0, "late": 0.7}),
+    ("spade", {}),
+    *(("links", {"pairs": share}) for share in (0.0, 0.1, 1.0)),
+    ("links+pairs", {"pairs": 0.1}),
 )
 THRESHOLDS = (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0)
 MEASURES = ("full", "long", "pairs", "rand")

@@ -4,7 +4,7 @@
     Bioes        a tag for each word, in the order of positions
     SpanHead     a score for each span of words (SpanNER)
     SpadeHead    for each word the previous word of its block, or none (SPADE)
-    LinksHead    SPADE's links, trained on links and on the pairs that follow from them by the rules of links.mln
+    LinksHead    SPADE's links, trained on the blocks that follow from them by the rules of links.mln
     BothHead     the same, with evidence on pairs
 
 All but PairHead have `loss(states, batch)`, and `blocks(states, batch)` for a batch of one page.
@@ -195,6 +195,17 @@ def follow(earlier: np.ndarray) -> np.ndarray:
     return components(is_near | is_near.T)
 
 
+def block_loss(scores: Tensor, batch: Batch) -> Tensor:
+    """Minus the log-probability of the true blocks by the rules of links.mln, per word; links are summed out.
+
+    A word may link to any earlier word of its block; the first word links to itself.
+    """
+    is_right = batch.truth.bool().tril(-1)
+    is_right = is_right | torch.diag_embed(~is_right.any(-1))
+    found = scores.masked_fill(~is_right, -torch.inf).logsumexp(-1) - scores.logsumexp(-1)
+    return -found.masked_fill(~batch.mask, 0.0).sum() / batch.mask.sum()
+
+
 class SpadeHead(nn.Module):
     """For each word a choice among the words before it and itself; itself means it is the first of its block."""
 
@@ -234,12 +245,17 @@ class SpadeHead(nn.Module):
 
 
 class LinksHead(SpadeHead):
-    """SPADE's links with the rules: the loss has the links and the pairs that follow."""
+    """SPADE's links with the rules: the loss has the blocks that follow."""
 
-    # weight of the pairs in the loss
-    share = 1.0
+    # 0: the likelihood of the blocks; above: that of SPADE's links, and the pairs with this weight
+    share = 0.0
 
     def loss(self, states: Tensor, batch: Batch) -> Tensor:
+        if not self.share:
+            scores, known = self.evidence(states, batch)
+            if known is not None:
+                scores = sweep(scores, known)[0].clamp_min(LEAST**2).log()
+            return block_loss(scores, batch)
         links, odds = self.relation(states, batch)
         wanted = functional.nll_loss(links.clamp_min(LEAST**2).log().flatten(0, 1), self.targets(batch))
         return wanted + self.share * pair_loss(odds, batch)

@@ -3,7 +3,7 @@
     pair               each pair independently
     slrelax            Pair, with the expected violations of the rule added to the loss
     logicmp            the rule as a layer on the pairs, trained end to end
-    links              SPADE's links with the rules of links.mln, trained on links and pairs
+    links              SPADE's links with the rules of links.mln, trained on the blocks that follow
     pair+clustering    another way to read blocks from a trained model
 """
 
@@ -48,15 +48,15 @@ class Settings:
     # of the layer; "paper" has 5 iterations
     schedule: str = "paper"
     # share of the epochs before the layer comes in
-    late: float = 0.0
+    late: float = 0.7
     # initial weight of the rule, and its learning rate: with a higher rate the weight falls before the model relies on
     # the rule
-    weight: float = 0.3
+    weight: float = 1.0
     weight_rate: float = 1e-3
     # weight of SLrelax in the loss
     slrelax: float = 0.1
-    # weight of the pairs in the loss of links
-    pairs: float = 1.0
+    # weight of the pairs in the loss of links with rules; 0 for the likelihood of the blocks instead
+    pairs: float = 0.0
 
     def of_encoder(self) -> dict[str, Any]:
         """The settings that the encoder depends on."""

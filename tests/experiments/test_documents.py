@@ -43,7 +43,7 @@ from experiments.documents.features import (
     windows,
 )
 from experiments.documents.figures import SHOWN, draw_page, models_for
-from experiments.documents.heads import blocks_of, earlier_of, follow, pick_spans, spans_of, tags_of
+from experiments.documents.heads import block_loss, blocks_of, earlier_of, follow, pick_spans, spans_of, tags_of
 from experiments.documents.links import THEORY, sweep
 from experiments.documents.methods import DECODED, METHODS, ORDER, Model, Settings
 from experiments.documents.results import as_table
@@ -249,6 +249,25 @@ def test_the_sweep_is_exact_inference_in_the_theory_of_links(n: int) -> None:
     found = [torch.autograd.grad((weights[0] * one).sum() + (weights[1] * other).sum(), scores)[0]
              for one, other in ((links, pairs), (want["prev"].softmax(-1), want["C"].sigmoid()))]
     torch.testing.assert_close(*found)
+
+
+@pytest.mark.parametrize("block", [[0], [0, 1], [0, 0, 0], [0, 1, 0, 0, 1]])
+def test_the_loss_of_links_is_the_likelihood_of_the_blocks_in_the_theory(block: list[int]) -> None:
+    n = len(block)
+    page = Page("page", ("word",) * n, form_page(0).boxes[:n], np.array(block), (100, 100))
+    batch = collate([build_item(page, hashed_vectors)], n + 2)
+    torch.manual_seed(n)
+    scores = torch.randn(1, n + 2, n + 2, dtype=torch.float64)
+    given = scores[:, :n, :n].clone().requires_grad_()
+    want = LogicMP(load_theory(THEORY), method="exact").loss(
+        {"prev": given, "C": torch.zeros_like(given)}, {"C": batch.truth[:, :n, :n].double()},
+        evidence={"Before": torch.ones(n, n).triu(1)}).sum() / n
+    scores.requires_grad_()
+    found = block_loss(scores.masked_fill(torch.ones(n + 2, n + 2).triu(1).bool(), -torch.inf), batch)
+    torch.testing.assert_close(found, want)
+    if n > 1:
+        torch.testing.assert_close(*(torch.autograd.grad(loss, tensor)[0][:, :n, :n]
+                                     for loss, tensor in ((found, scores), (want, given))))
 
 
 def test_evidence_on_pairs_has_the_gradient_of_finite_differences() -> None:
