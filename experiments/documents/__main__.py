@@ -25,7 +25,7 @@ from logicmp.execute.schedule import SCHEDULES
 from logicmp.show.progress import shown_progress
 
 from ..runs import Result, add_run_options, load_results, make_parser, run_all, run_command, shared_options
-from .choose import compare
+from .choose import compare, strengths
 from .data import load_pages, read_page
 from .features import WORK
 from .methods import ORDER
@@ -70,7 +70,8 @@ def _parser() -> argparse.ArgumentParser:
     untrained = add("untrained", _untrained, "put the layer on trained Pair models, without training it")
     untrained.add_argument("--schedule", choices=list(SCHEDULES), help="of the layer (default: the layer's default)")
     add_run_options(untrained)
-    add("table", _table, "print our results and the paper's")
+    shown = add("table", _table, "print our results and the paper's")
+    shown.add_argument("--variant", default="", help='other runs, such as "encoder on pairs" (default: those of run)')
     scores = add("scores", _scores, "draw the results of all seeds")
     scores.add_argument("--out", type=Path, default=Path("scores.png"), help="PNG file (default: scores.png)")
     figures = add("figures", _figures, "draw the paper's Figure 1 for test pages")
@@ -93,7 +94,7 @@ def _run(chosen: argparse.Namespace, experiment: Experiment) -> None:
 
 
 def _choose(chosen: argparse.Namespace, experiment: Experiment) -> None:
-    print(compare(experiment, range(chosen.seeds)), end="")
+    print(compare(experiment, range(chosen.seeds)), strengths(experiment, range(chosen.seeds)), sep="\n", end="")
 
 
 def _untrained(chosen: argparse.Namespace, experiment: Experiment) -> None:
@@ -104,7 +105,7 @@ def _untrained(chosen: argparse.Namespace, experiment: Experiment) -> None:
 
 
 def _table(chosen: argparse.Namespace, experiment: Experiment) -> None:
-    print(as_table(_own(experiment)), end="")
+    print(as_table(_own(replace(experiment, tried=chosen.variant))), end="")
 
 
 def _own(experiment: Experiment) -> list[Result]:

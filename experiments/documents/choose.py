@@ -7,13 +7,21 @@ There is one encoder per seed, trained without the held-out pages; all settings 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from logicmp import LogicMP
 
 from ..runs import Result, load_results
 from ..tables import mean, table
-from .blocks import LONG, read_blocks, score
+from .blocks import LONG, RULE, cluster_blocks, count_violated, read_blocks, score
+from .methods import SYMMETRIC
 from .results import gain, title_of
 from .run import Experiment
 
@@ -26,7 +34,9 @@ GRID: Sequence[tuple[str, Mapping[str, Any]]] = (
     *(("links", {"pairs": share}) for share in (0.0, 0.1, 1.0)),
     ("links+pairs", {"pairs": 0.1}),
 )
-THRESHOLDS = (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0)
+# log-odds above which a pair is likely
+THRESHOLDS = (-1.0, 0.0, 1.0)
+WEIGHTS = (0.03, 0.1, 0.3, 1.0)
 MEASURES = ("full", "long", "pairs", "rand")
 
 
@@ -45,16 +55,32 @@ def compare(experiment: Experiment, seeds: Sequence[int]) -> str:
                   "long over Pair"], rows) + "\n"
 
 
-def thresholds(experiment: Experiment, method: str, seeds: Sequence[int]) -> str:
-    """A table of thresholds for likely pairs, on held-out pages; the models must be trained."""
+@torch.no_grad()
+def strengths(experiment: Experiment, seeds: Sequence[int]) -> str:
+    """A table of rules of several strengths on trained Pair models, not trained themselves, with several thresholds."""
     held_out, rows = replace(experiment, is_held_out=True), []
-    read = {seed: [(held_out.load(method, seed).log_odds(item)[1], item.page.block) for item in held_out.test_items]
-            for seed in seeds}
-    for threshold in THRESHOLDS:
-        found = [[(read_blocks(odds, threshold), block) for odds, block in pages] for pages in read.values()]
-        rows.append([title_of(method), f"{threshold:g}", *(
-            mean((score(pages, least).f1 for pages in found), 1) for least in (1, LONG))])
-    return table(["method", "threshold", "full, %", "long, %"], rows) + "\n"
+    plain = {seed: [held_out.load("pair", seed).log_odds(item)[0] for item in held_out.test_items] for seed in seeds}
+    triples = sum(len(item.page) ** 3 for item in held_out.test_items)
+    for name, layer in _layers():
+        above = {seed: [layer(odds) for odds in pages] for seed, pages in plain.items()}
+        reads: list[Callable[[Tensor], np.ndarray]] = [partial(read_blocks, threshold=t) for t in THRESHOLDS]
+        cells = []
+        for read in (*reads, cluster_blocks):
+            found = [[(read(odds), item.page.block) for odds, item in zip(pages, held_out.test_items, strict=True)]
+                     for pages in above.values()]
+            cells.append(" and ".join(f"{np.mean([score(pages, n).f1 for pages in found]):.1f}" for n in (1, LONG)))
+        violated = np.mean([sum(map(count_violated, pages)) / triples for pages in above.values()])
+        rows.append([name, *cells, f"{1e6 * violated:,.0f}"])
+    return table(["rule on Pair, untrained; full and long, %", *(f"above {t:g}" for t in THRESHOLDS), "best clustering",
+                  "violated, ppm"], rows) + "\n"
+
+
+def _layers() -> Iterator[tuple[str, Callable[[Tensor], Tensor]]]:
+    yield "none", torch.Tensor.clone
+    for name, rule in (("", RULE), (", symmetric", SYMMETRIC)):
+        yield f"adaptive{name}", LogicMP(rule, schedule="adaptive")
+        for weight in WEIGHTS:
+            yield f"weight {weight:g}{name}", LogicMP(rule.replace(RULE, f"{weight} {RULE}"), schedule="paper")
 
 
 def _run(experiment: Experiment, method: str, seeds: Sequence[int]) -> list[Result]:

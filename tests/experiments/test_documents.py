@@ -540,6 +540,11 @@ def test_settings_are_compared_on_one_encoder(experiment: Experiment, tmp_path: 
     trained.clear()
     assert choose.compare(short, [0, 1]).splitlines() == lines
     assert not trained
+    rows = [line.split(" | ") for line in choose.strengths(short, [0, 1]).splitlines()[2:]]
+    assert [row[0] for row in rows[:3]] == ["| none", "| adaptive", "| weight 0.03"] and len(rows) == 11
+    # the plain model, read as its result was
+    full = np.mean([r.get("full") for r in load_results(tmp_path) if r.method == "pair"])
+    assert rows[0][2].startswith(f"{full:.1f} and ")
 
 
 def test_an_untrained_layer_is_measured_on_a_trained_model(experiment: Experiment, tmp_path: Path,
