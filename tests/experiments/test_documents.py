@@ -605,21 +605,21 @@ def test_the_costs_of_the_layer_are_measured(experiment: Experiment) -> None:
 
 def test_the_table_has_means_gains_and_the_papers_numbers() -> None:
     results = [Result("funsd", "test", "pair", seed, seconds=10, values={
-        "full": full, "long": 40.0, "violated_before": 2e-6, "violated": 2e-6})
+        "full": full, "long": 40.0, "pairs": 80.0, "rand": 75.0, "violated_before": 2e-6, "violated": 2e-6})
         for seed, full in enumerate((70.0, 72.0))]
     results += [Result("funsd", "test", "logicmp", seed, seconds=12, values={
-        "full": full, "long": 44.0, "violated_before": 4e-6, "violated": 1e-6, "weight": 0.5})
-        for seed, full in enumerate((72.0, 73.0))]
+        "full": full, "long": 44.0, "pairs": 82.0, "rand": 75.0, "violated_before": 4e-6, "violated": 1e-6,
+        "weight": 0.5}) for seed, full in enumerate((72.0, 73.0))]
     results.append(Result("funsd", "test", "sl", status="the circuit of 5 tokens 0.10 s"))
     results.append(Result("funsd", "test", "speed", threads=2, values={
         "layer_ms": {"at the page's size": 3.21}, "step_ms": {"pair": 100.0, "logicmp": 120.0}, "step_ratio": 1.2,
         "batch": 4}))
     assert as_table(results) == """\
-| method | full, % | long, % | paper: full, % | paper: long, % | seeds |
-|---|---:|---:|---:|---:|---:|
-| Pair | 71.0 ±1.4 | 40.0 ±0.0 | 82.0 | 46.7 | 2 |
-| Pair w/ SL | - | - | - | - | 1 |
-| Pair w/ LogicMP | 72.5 ±0.7 | 44.0 ±0.0 | 83.3 | 50.1 | 2 |
+| method | full, % | long, % | pairs, % | Rand index, % | paper: full, % | paper: long, % | seeds |
+|---|---:|---:|---:|---:|---:|---:|---:|
+| Pair | 71.0 ±1.4 | 40.0 ±0.0 | 80.0 ±0.0 | 75.0 ±0.0 | 82.0 | 46.7 | 2 |
+| Pair w/ SL | - | - | - | - | - | - | 1 |
+| Pair w/ LogicMP | 72.5 ±0.7 | 44.0 ±0.0 | 82.0 ±0.0 | 75.0 ±0.0 | 83.3 | 50.1 | 2 |
 
 | method | violated below the layer, ppm | violated, ppm | weight | training, s | memory, MB |
 |---|---:|---:|---:|---:|---:|
@@ -629,9 +629,9 @@ def test_the_table_has_means_gains_and_the_papers_numbers() -> None:
 
 - Pair w/ SL: the circuit of 5 tokens 0.10 s.
 
-| gain over Pair of the same seed | full, points | long, points |
-|---|---:|---:|
-| Pair w/ LogicMP | 1.50 ±0.71 | 4.00 ±0.00 |
+| gain over Pair of the same seed | full, points | long, points | pairs, points | Rand index, points |
+|---|---:|---:|---:|---:|
+| Pair w/ LogicMP | 1.50 ±0.71 | 4.00 ±0.00 | 2.00 ±0.00 | 0.00 ±0.00 |
 
 | layer alone, T=5, one page | ms |
 |---|---:|
