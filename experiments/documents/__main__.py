@@ -5,6 +5,7 @@
     python -m experiments.documents choose --seeds 3
     python -m experiments.documents untrained --schedule adaptive --seeds 3
     python -m experiments.documents table
+    python -m experiments.documents scores --out scores.png
     python -m experiments.documents figures --pages 87147607 93106788
     python -m experiments.documents page FILE.json --out page.png
     python -m experiments.documents speed
@@ -24,7 +25,7 @@ from logicmp.execute.schedule import SCHEDULES
 from logicmp.show.progress import shown_progress
 
 from ..runs import Result, add_run_options, load_results, make_parser, run_all, run_command, shared_options
-from .choose import compare
+from .choose import compare, strengths
 from .data import load_pages, read_page
 from .features import WORK
 from .methods import ORDER
@@ -59,8 +60,8 @@ def _parser() -> argparse.ArgumentParser:
         return command
 
     run = add("run", _run, "train a method, or all, and measure it")
-    run.add_argument("--method", required=True, choices=["all", *ORDER], metavar="METHOD",
-                     help=f"all, or one of {', '.join(ORDER)}")
+    run.add_argument("--method", required=True, nargs="+", choices=["all", *ORDER], metavar="METHOD",
+                     help=f"all, or some of {', '.join(ORDER)}")
     add_run_options(run)
     run.add_argument("--max-seconds", type=float, default=60,
                      help="time limit for each circuit of sl and spl, in seconds (default: 60)")
@@ -69,7 +70,10 @@ def _parser() -> argparse.ArgumentParser:
     untrained = add("untrained", _untrained, "put the layer on trained Pair models, without training it")
     untrained.add_argument("--schedule", choices=list(SCHEDULES), help="of the layer (default: the layer's default)")
     add_run_options(untrained)
-    add("table", _table, "print our results and the paper's")
+    shown = add("table", _table, "print our results and the paper's")
+    shown.add_argument("--variant", default="", help='other runs, such as "encoder on pairs" (default: those of run)')
+    scores = add("scores", _scores, "draw the results of all seeds")
+    scores.add_argument("--out", type=Path, default=Path("scores.png"), help="PNG file (default: scores.png)")
     figures = add("figures", _figures, "draw the paper's Figure 1 for test pages")
     figures.add_argument("--pages", nargs="+", default=list(PAGES), metavar="NAME",
                          help=f"names of test pages (default: {' '.join(PAGES)})")
@@ -85,12 +89,12 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(chosen: argparse.Namespace, experiment: Experiment) -> None:
-    methods = ORDER if chosen.method == "all" else (chosen.method,)
+    methods = ORDER if "all" in chosen.method else tuple(chosen.method)
     experiment.run(methods, range(chosen.seed, chosen.seed + chosen.seeds), chosen.again)
 
 
 def _choose(chosen: argparse.Namespace, experiment: Experiment) -> None:
-    print(compare(experiment, range(chosen.seeds)), end="")
+    print(compare(experiment, range(chosen.seeds)), strengths(experiment, range(chosen.seeds)), sep="\n", end="")
 
 
 def _untrained(chosen: argparse.Namespace, experiment: Experiment) -> None:
@@ -101,7 +105,17 @@ def _untrained(chosen: argparse.Namespace, experiment: Experiment) -> None:
 
 
 def _table(chosen: argparse.Namespace, experiment: Experiment) -> None:
-    print(as_table([r for r in load_results(experiment.results) if experiment.is_own(r)]), end="")
+    print(as_table(_own(replace(experiment, tried=chosen.variant))), end="")
+
+
+def _own(experiment: Experiment) -> list[Result]:
+    return [r for r in load_results(experiment.results) if experiment.is_own(r)]
+
+
+def _scores(chosen: argparse.Namespace, experiment: Experiment) -> None:
+    from .figures import draw_scores
+
+    print(draw_scores(_own(experiment), chosen.out))
 
 
 def _figures(chosen: argparse.Namespace, experiment: Experiment) -> None:

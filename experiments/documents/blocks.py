@@ -2,6 +2,7 @@
 
     read_blocks(log_odds)      the blocks of a page: words connected by likely pairs
     score(found, true)         F1 of blocks that match exactly, of all blocks or of the long ones
+    agreement(pages)           F1 of pairs and the adjusted Rand index
 
 A pair is likely if the mean log-odds of its two orders is positive. If this relation satisfies the rule, its connected
 components are its classes, and all ways to read blocks agree. If not, components add missing pairs inside a block:
@@ -10,7 +11,7 @@ a pair classifier misses mostly pairs of distant words.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,9 +49,9 @@ def both_orders(log_odds: Tensor) -> np.ndarray:
     return ((odds + odds.mT) / 2).numpy()
 
 
-def read_blocks(log_odds: Tensor) -> np.ndarray:
-    """The block of each word, from [n, n] log-odds of pairs."""
-    return components(both_orders(log_odds) > 0)
+def read_blocks(log_odds: Tensor, threshold: float = 0.0) -> np.ndarray:
+    """The block of each word, from [n, n] log-odds of pairs; those above the threshold are likely."""
+    return components(both_orders(log_odds) > threshold)
 
 
 def cluster_blocks(log_odds: Tensor) -> np.ndarray:
@@ -104,6 +105,25 @@ def score(pages: Iterable[tuple[np.ndarray, np.ndarray]], at_least: int = 1) -> 
         one, other = ({block for block in _as_sets(labels) if len(block) >= at_least} for labels in (found, wanted))
         matched, predicted, true = matched + len(one & other), predicted + len(one), true + len(other)
     return Score(matched, predicted, true)
+
+
+def agreement(pages: Sequence[tuple[np.ndarray, np.ndarray]]) -> dict[str, float]:
+    """Of (predicted, true) blocks: the F1 of pairs of words, and the adjusted Rand index, mean of pages; in percent.
+
+    >>> agreement([(np.array([0, 0, 1]), np.array([0, 0, 0]))])
+    {'pairs': 50.0, 'rand': 0.0}
+    """
+    counts, rand = np.zeros(3), []
+    for found, wanted in pages:
+        both = np.zeros((found.max() + 1, wanted.max() + 1))
+        np.add.at(both, (found, wanted), 1)
+        # pairs in one block: of both, predicted, true
+        same, one, other = (float((sizes * (sizes - 1) / 2).sum()) for sizes in (both, both.sum(1), both.sum(0)))
+        counts += same, one, other
+        by_chance, most = one * other / max(1, len(found) * (len(found) - 1) / 2), (one + other) / 2
+        rand.append((same - by_chance) / (most - by_chance) if most > by_chance else 1.0)
+    return {"pairs": round(200 * float(counts[0]) / max(1.0, float(counts[1] + counts[2])), 3),
+            "rand": round(100 * float(np.mean(rand)), 3)}
 
 
 def count_violated(log_odds: Tensor) -> int:

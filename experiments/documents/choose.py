@@ -2,38 +2,85 @@
 
     python -m experiments.documents choose --seeds 3
 
-There is one encoder per seed, trained without the held-out pages; all settings start from it.
+There is one encoder per seed, trained without the held-out pages; all settings of methods start from it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from logicmp import LogicMP
 
 from ..runs import Result, load_results
 from ..tables import mean, table
+from .blocks import LONG, RULE, cluster_blocks, count_violated, read_blocks, score
+from .methods import SYMMETRIC
 from .results import gain, title_of
 from .run import Experiment
 
-# method: the setting, and values to try
-GRID: dict[str, tuple[str, tuple[float, ...]]] = {
-    "logicmp": ("weight", (0.1, 0.3, 1.0)),
-    "slrelax": ("slrelax", (0.03, 0.1, 0.3)),
-}
+# methods, each with settings to try
+GRID: Sequence[tuple[str, Mapping[str, Any]]] = (
+    ("logicmp", {"weight": 0.3, "late": 0.0}),
+    ("logicmp", {"weight": 1.0, "late": 0.7}),
+    ("logicmp", {"schedule": "adaptive", "weight": 1.0, "late": 0.7}),
+    ("spade", {}),
+    *(("links", {"pairs": share}) for share in (0.0, 0.1, 1.0)),
+    ("links+pairs", {"pairs": 0.1}),
+)
+# log-odds above which a pair is likely
+THRESHOLDS = (-1.0, 0.0, 1.0)
+WEIGHTS = (0.03, 0.1, 0.3, 1.0)
+MEASURES = ("full", "long", "pairs", "rand")
 
 
 def compare(experiment: Experiment, seeds: Sequence[int]) -> str:
-    """Run what has no result yet; return a table of all settings, compared with Pair of the same seed."""
+    """Run what has no result yet; return a table of all settings, compared with Pair of the same seed and encoder."""
     held_out = replace(experiment, is_held_out=True)
     plain = {result.seed: result for result in _run(held_out, "pair", seeds)}
     rows = [[*_row("pair", "", list(plain.values())), "", ""]]
-    for method, (name, values) in GRID.items():
-        for value in values:
-            tried = replace(held_out, settings=replace(experiment.settings, **{name: value}), tried=f"{name}={value:g}")
-            results = _run(tried, method, seeds)
-            gains = [gain(results, plain, what) for what in ("full", "long")]
-            rows.append([*_row(method, tried.tried, results), *gains])
-    return table(["method", "setting", "full, %", "long, %", "full over Pair", "long over Pair"], rows) + "\n"
+    for method, settings in GRID:
+        tried = replace(held_out, settings=replace(experiment.settings, **settings),
+                        tried=" ".join(f"{name}={value}" for name, value in settings.items()),
+                        is_new_encoder=bool(set(settings) & set(experiment.settings.of_encoder())))
+        results = _run(tried, method, seeds)
+        rows.append([*_row(method, tried.tried, results), *(gain(results, plain, what) for what in ("full", "long"))])
+    return table(["method", "setting", "full, %", "long, %", "pairs, %", "Rand index, %", "full over Pair",
+                  "long over Pair"], rows) + "\n"
+
+
+@torch.no_grad()
+def strengths(experiment: Experiment, seeds: Sequence[int]) -> str:
+    """A table of rules of several strengths on trained Pair models, not trained themselves, with several thresholds."""
+    held_out, rows = replace(experiment, is_held_out=True), []
+    plain = {seed: [held_out.load("pair", seed).log_odds(item)[0] for item in held_out.test_items] for seed in seeds}
+    triples = sum(len(item.page) ** 3 for item in held_out.test_items)
+    for name, layer in _layers():
+        above = {seed: [layer(odds) for odds in pages] for seed, pages in plain.items()}
+        reads: list[Callable[[Tensor], np.ndarray]] = [partial(read_blocks, threshold=t) for t in THRESHOLDS]
+        cells = []
+        for read in (*reads, cluster_blocks):
+            found = [[(read(odds), item.page.block) for odds, item in zip(pages, held_out.test_items, strict=True)]
+                     for pages in above.values()]
+            cells.append(" and ".join(f"{np.mean([score(pages, n).f1 for pages in found]):.1f}" for n in (1, LONG)))
+        violated = np.mean([sum(map(count_violated, pages)) / triples for pages in above.values()])
+        rows.append([name, *cells, f"{1e6 * violated:,.0f}"])
+    return table(["rule on Pair, untrained; full and long, %", *(f"above {t:g}" for t in THRESHOLDS), "best clustering",
+                  "violated, ppm"], rows) + "\n"
+
+
+def _layers() -> Iterator[tuple[str, Callable[[Tensor], Tensor]]]:
+    yield "none", torch.Tensor.clone
+    for name, rule in (("", RULE), (", symmetric", SYMMETRIC)):
+        yield f"adaptive{name}", LogicMP(rule, schedule="adaptive")
+        for weight in WEIGHTS:
+            yield f"weight {weight:g}{name}", LogicMP(rule.replace(RULE, f"{weight} {RULE}"), schedule="paper")
 
 
 def _run(experiment: Experiment, method: str, seeds: Sequence[int]) -> list[Result]:
@@ -43,4 +90,4 @@ def _run(experiment: Experiment, method: str, seeds: Sequence[int]) -> list[Resu
 
 
 def _row(method: str, setting: str, results: Sequence[Result]) -> list[str]:
-    return [title_of(method), setting, *(mean((r.get(what) for r in results), 1) for what in ("full", "long"))]
+    return [title_of(method), setting, *(mean((r.get(what) for r in results), 1) for what in MEASURES)]

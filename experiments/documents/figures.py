@@ -1,12 +1,14 @@
-"""The paper's Figure 1: a page, its true pairs, the pairs and blocks of each method.
+"""The paper's Figure 1: a page, its true pairs, the pairs, links and blocks of each method.
 
     python -m experiments.documents figures --pages 87147607
+    python -m experiments.documents scores --out scores.png        the results of all seeds
     python -m experiments.documents page FILE.json --out page.png
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,10 +16,12 @@ import numpy as np
 import torch
 
 from ..files import need_matplotlib, write_figure
-from .blocks import count_violated, read_blocks, score
+from ..runs import Result
+from .blocks import count_violated, score
 from .data import Page
-from .features import Item
-from .methods import Model
+from .features import Item, collate
+from .heads import SpadeHead
+from .methods import ORDER, Model
 from .results import title_of
 from .run import Experiment
 
@@ -25,9 +29,23 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SHOWN = ("pair", "slrelax", "logicmp")
+SHOWN = ("pair", "logicmp", "spade", "links")
+# methods with rules
+RULED = ("spade+rules", "links", "links+pairs", "slrelax", "logicmp", "slrelax+logicmp", "logicmp-symmetric",
+         "logicmp+clustering")
 # colours that colour-blind readers can tell apart (Okabe and Ito)
 COLOURS = ("#e69f00", "#56b4e9", "#009e73", "#0072b2", "#d55e00", "#cc79a7")
+
+
+@dataclass(frozen=True)
+class Column:
+    """What a method makes of a page: probabilities of pairs, blocks, and the most likely link of each word if any."""
+
+    title: str
+    q: np.ndarray
+    labels: np.ndarray
+    n_violated: int = 0
+    links: np.ndarray | None = None
 
 
 def models_for(experiment: Experiment, seed: int) -> dict[str, Model]:
@@ -36,42 +54,79 @@ def models_for(experiment: Experiment, seed: int) -> dict[str, Model]:
     return {method: experiment.load(method, seed) for method in SHOWN}
 
 
+@torch.no_grad()
+def column_of(item: Item, method: str, model: Model) -> Column:
+    odds, links = model.log_odds(item)[1], None
+    if isinstance(model.head, SpadeHead):
+        batch = collate([item])
+        links = model.head.relation(model.encoder(batch), batch)[0][0].argmax(-1).numpy()
+    return Column(title_of(method), torch.sigmoid(odds).numpy(), model.blocks(item), count_violated(odds), links)
+
+
 def draw_page(item: Item, models: Mapping[str, Model], path: Path) -> Path:
     """Draw the figure of a page and write it as PNG."""
-    figure = figure_of(item, {method: model.log_odds(item)[1] for method, model in models.items()})
-    return write_figure(figure, path, dpi=100)
+    return write_figure(figure_of(item, [column_of(item, *entry) for entry in models.items()]), path, dpi=100)
 
 
-def figure_of(item: Item, log_odds: Mapping[str, torch.Tensor]) -> Figure:
-    """Top: the page and the matrices of pairs. Bottom: the page with the blocks of each matrix."""
+def figure_of(item: Item, found: Sequence[Column]) -> Figure:
+    """Top: the page and the matrices of pairs. Bottom: the page with the blocks of each method, and its links."""
     from matplotlib.figure import Figure
 
     page = item.page
     order = _by_block(page)
-    columns = ["truth", *log_odds]
+    columns = [Column("truth", page.truth.astype(float), page.block), *found]
     figure = Figure(figsize=(3.2 * (len(columns) + 1), 7.4), layout="constrained")
     rows = figure.subplots(2, len(columns) + 1, squeeze=False)
     _draw_blocks(rows[0][0], page, None)
     rows[0][0].set_title("page", fontsize=9)
     rows[1][0].axis("off")
-    for k, name in enumerate(columns, 1):
-        if name == "truth":
-            q, labels, title, below = page.truth.astype(float), page.block, "truth", "true blocks"
-        else:
-            odds = log_odds[name]
-            q, labels, title = torch.sigmoid(odds).numpy(), read_blocks(odds), title_of(name)
-            found = score([(labels, page.block)])
-            title += f"\n{count_violated(odds):,} triples violated"
-            below = f"{found.matched} of {found.true} blocks match, {found.predicted} predicted"
+    for k, column in enumerate(columns, 1):
+        title, below = column.title, "true blocks"
+        if k > 1:
+            matched = score([(column.labels, page.block)])
+            title += f"\n{column.n_violated:,} triples violated"
+            below = f"{matched.matched} of {matched.true} blocks match, {matched.predicted} predicted"
         panel = rows[0][k]
-        panel.imshow(q[np.ix_(order, order)], cmap="Greys", vmin=0, vmax=1, interpolation="nearest")
+        panel.imshow(column.q[np.ix_(order, order)], cmap="Greys", vmin=0, vmax=1, interpolation="nearest")
         panel.set_title(title, fontsize=9)
         panel.set_xticks([])
         panel.set_yticks([])
-        _draw_blocks(rows[1][k], page, labels)
+        _draw_blocks(rows[1][k], page, column.labels)
+        if column.links is not None:
+            _draw_links(rows[1][k], page, column.links)
         rows[1][k].set_title(below, fontsize=9)
-    figure.suptitle(f"{page.name}: {len(page)} words; the matrices are ordered by true blocks", fontsize=10)
+    figure.suptitle(f"{page.name}: {len(page)} words; the matrices are ordered by true blocks, lines are links",
+                    fontsize=10)
     return figure
+
+
+def draw_scores(results: Sequence[Result], path: Path) -> Path:
+    """Draw full and long of every method, one dot for each seed and a line at the mean; write it as PNG."""
+    need_matplotlib()
+    from matplotlib.figure import Figure
+
+    rows = [method for method in reversed(ORDER) if any(r.method == method and r.get("full") for r in results)]
+    figure = Figure(figsize=(8, 0.32 * len(rows) + 0.9), layout="constrained")
+    for panel, what in zip(figure.subplots(1, 2, sharey=True), ("full", "long"), strict=True):
+        for k, method in enumerate(rows):
+            values = [r.get(what) for r in results if r.method == method]
+            colour = COLOURS[3] if method in RULED else COLOURS[0]
+            panel.vlines(np.mean(values), k - 0.35, k + 0.35, color=colour, linewidth=3)
+            panel.plot(values, [k] * len(values), "o", color="black", markersize=2.5)
+        panel.set_yticks(range(len(rows)), [title_of(method) for method in rows], fontsize=8)
+        panel.set_xlabel(f"F1 of blocks, {what}, %", fontsize=8)
+        panel.tick_params(labelsize=8)
+        panel.grid(axis="x", alpha=0.3)
+    figure.suptitle("FUNSD: methods with rules in blue; a dot for each seed, a line at the mean", fontsize=9)
+    return write_figure(figure, path)
+
+
+def _draw_links(panel: Axes, page: Page, links: np.ndarray) -> None:
+    """A line from each word to the previous word of its block, if any."""
+    centres = (page.boxes[:, :2] + page.boxes[:, 2:]) / 2 * np.array(page.size)
+    for word, earlier in enumerate(links.tolist()):
+        if earlier != word:
+            panel.plot(*zip(centres[earlier], centres[word], strict=True), color="black", linewidth=0.6)
 
 
 def _by_block(page: Page) -> np.ndarray:

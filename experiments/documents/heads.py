@@ -1,11 +1,13 @@
-"""Heads on the encoder: pairs, and three baselines that do not predict pairs.
+"""Heads on the encoder: pairs, links with rules, and three baselines that do not predict pairs.
 
     PairHead     row and column projections, dot product, log-odds [batch, n, n]  (the paper's LayoutLM-Pair)
     Bioes        a tag for each word, in the order of positions
     SpanHead     a score for each span of words (SpanNER)
     SpadeHead    for each word the previous word of its block, or none (SPADE)
+    LinksHead    SPADE's links, trained on the blocks that follow from them by the rules of links.mln
+    BothHead     the same, with evidence on pairs
 
-The baselines have `loss(states, batch)`, and `blocks(states, batch)` for a batch of one page.
+All but PairHead have `loss(states, batch)`, and `blocks(states, batch)` for a batch of one page.
 """
 
 from __future__ import annotations
@@ -17,10 +19,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from .blocks import components
+from .blocks import cluster_blocks, components
 from .features import N_GEOMETRY, Batch
+from .links import sweep
 
 TAGS = "BIES"
+# probabilities of pairs are kept this far from 0 and 1
+LEAST = 1e-6
 
 
 class Scores(nn.Module):
@@ -29,7 +34,8 @@ class Scores(nn.Module):
     def __init__(self, dim: int, hidden: int = 24):
         super().__init__()
         self.rows, self.columns = nn.Linear(dim, dim), nn.Linear(dim, dim)
-        self.geometry = nn.Sequential(nn.Linear(N_GEOMETRY, hidden), nn.GELU(), nn.Linear(hidden, 1))
+        # not GELU, which would take a quarter of a training step: there is a row for each pair
+        self.geometry = nn.Sequential(nn.Linear(N_GEOMETRY, hidden), nn.ReLU(), nn.Linear(hidden, 1))
         # most pairs are not in one block
         nn.init.constant_(self.geometry[-1].bias, -3.0)
 
@@ -189,6 +195,17 @@ def follow(earlier: np.ndarray) -> np.ndarray:
     return components(is_near | is_near.T)
 
 
+def block_loss(scores: Tensor, batch: Batch) -> Tensor:
+    """Minus the log-probability of the true blocks by the rules of links.mln, per word; links are summed out.
+
+    A word may link to any earlier word of its block; the first word links to itself.
+    """
+    is_right = batch.truth.bool().tril(-1)
+    is_right = is_right | torch.diag_embed(~is_right.any(-1))
+    found = scores.masked_fill(~is_right, -torch.inf).logsumexp(-1) - scores.logsumexp(-1)
+    return -found.masked_fill(~batch.mask, 0.0).sum() / batch.mask.sum()
+
+
 class SpadeHead(nn.Module):
     """For each word a choice among the words before it and itself; itself means it is the first of its block."""
 
@@ -204,11 +221,71 @@ class SpadeHead(nn.Module):
         after = torch.ones_like(scores[0], dtype=torch.bool).triu(1)
         return scores.masked_fill(after, -torch.inf)
 
-    def loss(self, states: Tensor, batch: Batch) -> Tensor:
+    def targets(self, batch: Batch) -> Tensor:
+        """[batch * n]: the true link of each word, -100 for padding."""
         wanted = torch.full(batch.mask.shape, -100)
         for k, item in enumerate(batch.items):
             wanted[k, : len(item.page)] = torch.from_numpy(earlier_of(item.page.block))
-        return functional.cross_entropy(self(states, batch).flatten(0, 1), wanted.flatten())
+        return wanted.flatten()
+
+    def relation(self, states: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Probabilities of links, and log-odds of the pairs that follow from them by the rules."""
+        links, pairs = sweep(*self.evidence(states, batch))
+        return links, torch.logit(pairs, LEAST)
+
+    def evidence(self, states: Tensor, batch: Batch) -> tuple[Tensor, Tensor | None]:
+        """Scores of links, and log-odds of pairs if there are any."""
+        return self(states, batch), None
+
+    def loss(self, states: Tensor, batch: Batch) -> Tensor:
+        return functional.cross_entropy(self(states, batch).flatten(0, 1), self.targets(batch))
 
     def blocks(self, states: Tensor, batch: Batch) -> np.ndarray:
         return follow(self(states, batch)[0].argmax(-1).numpy())
+
+
+class LinksHead(SpadeHead):
+    """SPADE's links with the rules: the loss has the blocks that follow."""
+
+    # 0: the likelihood of the blocks; above: that of SPADE's links, and the pairs with this weight
+    share = 0.0
+
+    def loss(self, states: Tensor, batch: Batch) -> Tensor:
+        if not self.share:
+            scores, known = self.evidence(states, batch)
+            if known is not None:
+                scores = sweep(scores, known)[0].clamp_min(LEAST**2).log()
+            return block_loss(scores, batch)
+        links, odds = self.relation(states, batch)
+        wanted = functional.nll_loss(links.clamp_min(LEAST**2).log().flatten(0, 1), self.targets(batch))
+        return wanted + self.share * pair_loss(odds, batch)
+
+    def blocks(self, states: Tensor, batch: Batch) -> np.ndarray:
+        return cluster_blocks(self.relation(states, batch)[1][0])
+
+
+class BothHead(LinksHead):
+    """Links and evidence on pairs, of which the rules make one relation."""
+
+    def __init__(self, dim: int):
+        super().__init__(dim)
+        self.pair = PairHead(dim)
+        self.weight = nn.Parameter(torch.tensor(0.1))
+
+    def evidence(self, states: Tensor, batch: Batch) -> tuple[Tensor, Tensor | None]:
+        return self(states, batch), self.weight * self.pair(states, batch)
+
+
+class StartHead(nn.Module):
+    """Pairs and links, for the encoder that all methods start from."""
+
+    # weight of the links in the loss
+    share = 0.0
+
+    def __init__(self, dim: int):
+        super().__init__()
+        self.pair, self.link = PairHead(dim), SpadeHead(dim)
+
+    def loss(self, states: Tensor, batch: Batch) -> Tensor:
+        loss = pair_loss(self.pair(states, batch), batch)
+        return loss + self.share * self.link.loss(states, batch) if self.share else loss

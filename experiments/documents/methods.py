@@ -3,6 +3,7 @@
     pair               each pair independently
     slrelax            Pair, with the expected violations of the rule added to the loss
     logicmp            the rule as a layer on the pairs, trained end to end
+    links              SPADE's links with the rules of links.mln, trained on the blocks that follow
     pair+clustering    another way to read blocks from a trained model
 """
 
@@ -20,7 +21,7 @@ from logicmp import LogicMP, SLrelax
 
 from .blocks import RULE, cluster_blocks, exact_blocks, read_blocks
 from .features import Batch, Item, collate
-from .heads import Bioes, PairHead, SpadeHead, SpanHead, pair_loss
+from .heads import Bioes, BothHead, LinksHead, PairHead, SpadeHead, SpanHead, StartHead, pair_loss
 
 SYMMETRIC = f"symmetric C(thing, thing)\n{RULE}"
 
@@ -33,23 +34,34 @@ class Settings:
     layers: int = 3
     dropout: float = 0.1
     batch: int = 2
-    # of the encoder, on pairs
+    # of the encoder, on pairs and on links, which have this weight
     epochs: int = 50
     rate: float = 1.5e-3
+    links: float = 3.0
+    # share of words whose vector is hidden in training
+    hidden: float = 0.1
+    # decay per step of the averaged weights that are used after training; 0 for the last weights
+    average: float = 0.0
     # of each method, starting from the encoder
     row_epochs: int = 15
     row_rate: float = 1e-3
-    iterations: int = 5
+    # of the layer; "paper" has 5 iterations
+    schedule: str = "paper"
+    # share of the epochs before the layer comes in
+    late: float = 0.7
     # initial weight of the rule, and its learning rate: with a higher rate the weight falls before the model relies on
     # the rule
-    weight: float = 0.3
+    weight: float = 1.0
     weight_rate: float = 1e-3
     # weight of SLrelax in the loss
     slrelax: float = 0.1
+    # weight of the pairs in the loss of links with rules; 0 for the likelihood of the blocks instead
+    pairs: float = 0.0
 
     def of_encoder(self) -> dict[str, Any]:
         """The settings that the encoder depends on."""
-        return {name: getattr(self, name) for name in ("dim", "layers", "dropout", "batch", "epochs", "rate")}
+        return {name: getattr(self, name) for name in ("dim", "layers", "dropout", "batch", "epochs", "rate", "links",
+                                                   "hidden", "average")}
 
 
 @dataclass(frozen=True)
@@ -68,12 +80,16 @@ METHODS: Mapping[str, Method] = {
     "bioes": Method("BIOES", (80.1, 33.7), Bioes),
     "spanner": Method("SpanNER", (74.0, 22.0), SpanHead),
     "spade": Method("SPADE", (80.1, 43.5), SpadeHead),
+    "links": Method("SPADE w/ rules on links", head=LinksHead),
+    "links+pairs": Method("SPADE w/ rules on links and pairs", head=BothHead),
     "pair": Method("Pair", (82.0, 46.7)),
     "slrelax": Method("Pair w/ SLrelax", (82.0, 47.8), has_slrelax=True),
     "logicmp": Method("Pair w/ LogicMP", (83.3, 50.1), rule=RULE),
     "slrelax+logicmp": Method("Pair w/ SLrelax+LogicMP", (83.4, 50.3), rule=RULE, has_slrelax=True),
     "logicmp-symmetric": Method("Pair w/ LogicMP, symmetric", rule=SYMMETRIC),
 }
+# the encoder that the methods start from
+START = Method("encoder", head=StartHead)
 # returns blocks, and whether they are proven to be optimal
 ReadOut = Callable[[Tensor], tuple[np.ndarray, bool]]
 
@@ -88,15 +104,17 @@ class Decoded:
 
 
 DECODED: Mapping[str, Decoded] = {
+    "pair+threshold": Decoded("Pair, likely above log-odds of 1", "pair", lambda odds: (read_blocks(odds, 1.0), False)),
     "pair+ilp": Decoded("Pair, then ILP where it finishes", "pair", exact_blocks),
+    "spade+rules": Decoded("SPADE, then rules on links", "spade", lambda odds: (cluster_blocks(odds), False)),
     "pair+clustering": Decoded("Pair, then best clustering", "pair", lambda odds: (cluster_blocks(odds), False)),
     "logicmp+clustering": Decoded("Pair w/ LogicMP, then best clustering", "logicmp",
                                   lambda odds: (cluster_blocks(odds), False)),
 }
 # methods that need the rule as a circuit
 COMPILED = {"sl": "Pair w/ SL", "spl": "Pair w/ SPL"}
-ORDER = ("bioes", "spanner", "spade", "pair", "sl", "spl", "slrelax", "logicmp", "slrelax+logicmp", "logicmp-symmetric",
-         "pair+ilp", "pair+clustering", "logicmp+clustering")
+ORDER = ("bioes", "spanner", "spade", "spade+rules", "links", "links+pairs", "pair", "sl", "spl", "slrelax", "logicmp",
+         "slrelax+logicmp", "logicmp-symmetric", "pair+threshold", "pair+ilp", "pair+clustering", "logicmp+clustering")
 
 
 class Model(nn.Module):
@@ -109,11 +127,19 @@ class Model(nn.Module):
         self.layer: LogicMP | None = None
         self.relaxed: SLrelax | None = None
         self.share = settings.slrelax
+        # off in training before the layer comes in
+        self.is_layer_on = True
+        if isinstance(self.head, LinksHead):
+            self.head.share = settings.pairs
+        if isinstance(self.head, StartHead):
+            self.head.share = settings.links
         if method.rule is not None:
-            self.layer = LogicMP(method.rule, settings.iterations, positive_weights=True, schedule="paper")
+            self.layer = LogicMP(method.rule, positive_weights=True, schedule=settings.schedule)
             with torch.no_grad():
                 # softplus of the raw weight is the weight
-                self.layer.raw_weights[0].fill_(float(np.log(np.expm1(settings.weight))))
+                # a symmetric pair receives the messages of both orders
+                weight = settings.weight / 2 if method.rule == SYMMETRIC else settings.weight
+                self.layer.raw_weights[0].fill_(float(np.log(np.expm1(weight))))
         if method.has_slrelax:
             self.relaxed = SLrelax(RULE)
 
@@ -122,9 +148,10 @@ class Model(nn.Module):
         return isinstance(self.head, PairHead)
 
     def pairs(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """The log-odds of pairs below and above the layer; equal without a layer."""
-        below = self.head(self.encoder(batch), batch)
-        return below, below if self.layer is None else self.layer(below, mask=batch.mask)
+        """The log-odds of pairs below and above the layer; equal without a layer. Links have pairs by their rules."""
+        states = self.encoder(batch)
+        below = self.head(states, batch) if self.is_pair else self.head.relation(states, batch)[1]
+        return below, below if self.layer is None or not self.is_layer_on else self.layer(below, mask=batch.mask)
 
     def loss(self, batch: Batch) -> Tensor:
         if not self.is_pair:
@@ -142,11 +169,15 @@ class Model(nn.Module):
         below, above = self.pairs(collate([item]))
         return below[0], above[0]
 
+    def read(self, log_odds: Tensor) -> np.ndarray:
+        """The block of each word, from the log-odds of pairs."""
+        return read_blocks(log_odds) if self.is_pair else cluster_blocks(log_odds)
+
     @torch.no_grad()
     def blocks(self, item: Item) -> np.ndarray:
         """The block of each word of one page."""
         if self.is_pair:
-            return read_blocks(self.log_odds(item)[1])
+            return self.read(self.log_odds(item)[1])
         self.eval()
         batch = collate([item])
         return self.head.blocks(self.encoder(batch), batch)

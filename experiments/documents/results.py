@@ -1,10 +1,11 @@
 """The tables of the stored results and of the paper's.
 
 The values of a result: `full`, `long`, F1 in percent of blocks that match exactly, of all blocks and of those with 20
-words or more; `blocks`, `long_blocks`, the numbers of matched, predicted and true blocks; `violated_before`,
-`violated`, the shares of triples that violate the rule, below and above the layer; `weight` of the rule, learned;
-`losses` of each epoch; `encoder_seconds`, the training time of the seed's encoder. Without `full` there is no model,
-and `status` says why. The result "speed" has the costs of the layer.
+words or more; `pairs`, `rand`, the F1 of pairs of words in one block and the adjusted Rand index, in percent; `blocks`,
+`long_blocks`, the numbers of matched, predicted and true blocks; `violated_before`, `violated`, the shares of triples
+that violate the rule, below and above the layer; `weight` of the rule, learned; `losses` of each epoch;
+`encoder_seconds`, the training time of the seed's encoder. Without `full` there is no model, and `status` says why. The
+result "speed" has the costs of the layer.
 """
 
 from __future__ import annotations
@@ -35,16 +36,20 @@ def as_table(results: Sequence[Result]) -> str:
         if not found:
             continue
         title, paper = title_of(method), METHODS[method].paper if method in METHODS else None
-        scores.append([title, *(mean((r.get(what) for r in found), 1) for what in ("full", "long")),
+        scores.append([title, *(mean((r.get(what) for r in found), 1) for what in ("full", "long", "pairs", "rand")),
                        *(["-", "-"] if method in COMPILED else map(str, paper or ("", ""))), str(len(found))])
         weights = [r.get("weight") for r in found if r.get("weight") is not None]
         costs.append([title, *(_ppm(r.get(what) for r in found) for what in ("violated_before", "violated")),
                       mean(weights) if weights else "",
                       f"{statistics.mean(r.seconds for r in found):.0f}", f"{max(r.memory for r in found):,.0f}"])
         notes += [f"- {title}: {status}." for status in dict.fromkeys(r.status for r in found) if status != "done"]
-    parts = [table(["method", "full, %", "long, %", "paper: full, %", "paper: long, %", "seeds"], scores),
+    parts = [table(["method", "full, %", "long, %", "pairs, %", "Rand index, %", "paper: full, %", "paper: long, %",
+                    "seeds"], scores),
              table(["method", "violated below the layer, ppm", "violated, ppm", "weight", "training, s", "memory, MB"],
-                   costs), "\n".join(notes), _gains(by_method)]
+                   costs), "\n".join(notes),
+             _gains(by_method, "pair", ("slrelax", "logicmp", "slrelax+logicmp", "logicmp-symmetric", "pair+threshold",
+                                        "pair+clustering", "logicmp+clustering")),
+             _gains(by_method, "spade", ("spade+rules", "links", "links+pairs"))]
     parts += [_speed(r.values, r.threads) for r in results if r.method == "speed"]
     parts.append("± standard deviation over seeds; ppm: violated triples per million triples of the pages.")
     return "\n\n".join(filter(None, parts)) + "\n"
@@ -55,18 +60,20 @@ def _ppm(shares: Iterable[float | None]) -> str:
     return f"{statistics.mean(known):,.1f}" if known else ""
 
 
-def _gains(by_method: Mapping[str, Sequence[Result]]) -> str:
-    """Differences to Pair of the same seed, which starts from the same encoder."""
-    plain, rows = {r.seed: r for r in by_method["pair"]}, []
-    for method in ("slrelax", "logicmp", "slrelax+logicmp", "logicmp-symmetric"):
-        found = [r for r in by_method[method] if r.seed in plain]
+def _gains(by_method: Mapping[str, Sequence[Result]], plain: str, methods: Sequence[str]) -> str:
+    """Differences to the plain method of the same seed, which starts from the same encoder."""
+    base, rows = {r.seed: r for r in by_method[plain]}, []
+    for method in methods:
+        found = [r for r in by_method[method] if r.seed in base]
         if found:
-            rows.append([title_of(method), *(gain(found, plain, what) for what in ("full", "long"))])
-    return table(["gain over Pair of the same seed", "full, points", "long, points"], rows) if rows else ""
+            rows.append([title_of(method), *(gain(found, base, what) for what in ("full", "long", "pairs", "rand"))])
+    return table([f"gain over {title_of(plain)} of the same seed", "full, points", "long, points", "pairs, points",
+                  "Rand index, points"], rows) if rows else ""
 
 
 def gain(results: Sequence[Result], plain: Mapping[int, Result], what: str) -> str:
-    return mean(r.get(what) - plain[r.seed].get(what) for r in results)
+    known = [(r.get(what), plain[r.seed].get(what)) for r in results]
+    return mean(one - other for one, other in known if one is not None and other is not None)
 
 
 def _speed(speed: Mapping[str, Any], threads: int) -> str:

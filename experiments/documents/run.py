@@ -1,12 +1,13 @@
 """Train and measure a method with a seed.
 
-One encoder per seed is trained on pairs. Every method, also the plain Pair, starts from it and is trained for the same
-epochs on the same batches. So no method is trained longer than another.
+One encoder per seed is trained on pairs and links. Every method, also the plain Pair, starts from it and is trained for
+the same epochs on the same batches. So no method is trained longer than another.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import asdict, astuple, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -21,11 +22,12 @@ from logicmp.limits import Progress, silent
 
 from ..checkpoint import Checkpoint
 from ..runs import Result, run_all
-from .blocks import LONG, count_violated, read_blocks, score
+from .blocks import LONG, agreement, count_violated, score
 from .data import Page, load_pages
 from .encoders import LayoutEncoder, MiniEncoder
 from .features import WORK, Item, WordVectors, build_item, kept_vectors
-from .methods import COMPILED, DECODED, METHODS, ORDER, Model, Settings
+from .heads import BothHead, LinksHead, PairHead, SpadeHead
+from .methods import COMPILED, DECODED, METHODS, ORDER, START, Model, Settings
 from .results import RESULTS
 from .training import train
 
@@ -47,6 +49,8 @@ class Experiment:
     is_held_out: bool = False
     # settings that `choose` tries, such as "weight=0.1"
     tried: str = ""
+    # whether they need an encoder of their own
+    is_new_encoder: bool = False
     # for each circuit of SL and SPL
     max_seconds: float = 60.0
     progress: Progress = silent
@@ -96,19 +100,22 @@ class Experiment:
         kept = finished.load(made_with)
         if kept is None:
             checkpoint = Checkpoint(Path(f"{path}.unfinished"))
-            losses = train(model, self.train_items, epochs, rate, self.settings.weight_rate, self.settings.batch, seed,
-                           self.progress, checkpoint, what, made_with)
+            losses = train(model, self.train_items, epochs, rate, self.settings, seed, self.progress, checkpoint, what,
+                           made_with)
             kept = {"model": model.state_dict(), "losses": losses, "seconds": round(checkpoint.seconds, 1)}
             finished.save(**kept)
             checkpoint.remove()
         model.load_state_dict(kept["model"])
         return {"losses": kept["losses"], "seconds": kept["seconds"]}
 
+    def encoder_path(self, seed: int) -> Path:
+        return self.folder / (self.tried if self.is_new_encoder else "") / f"encoder-{seed}.pt"
+
     def pretrained(self, seed: int) -> tuple[Model, float]:
-        """The model on pairs that all methods of a seed start from, and its training time in seconds."""
+        """The model that all methods of a seed start from, and its training time in seconds."""
         torch.manual_seed(seed)
-        model = Model(self.make_encoder(), METHODS["pair"], self.settings)
-        kept = self._fit(model, self.folder / f"encoder-{seed}.pt", self.settings.epochs, self.settings.rate, seed,
+        model = Model(self.make_encoder(), START, self.settings)
+        kept = self._fit(model, self.encoder_path(seed), self.settings.epochs, self.settings.rate, seed,
                          f"encoder, seed {seed}", self.settings.of_encoder())
         return model, float(kept["seconds"])
 
@@ -117,9 +124,15 @@ class Experiment:
         start, encoder_seconds = self.pretrained(seed)
         torch.manual_seed(seed)
         model = Model(start.encoder, METHODS[method], self.settings)
-        if hasattr(model.head, "scores"):
-            # links start from the scores of pairs, as the encoder does
-            model.head.scores = start.head.scores
+        head, pair, link = model.head, start.head.pair, start.head.link
+        if isinstance(head, PairHead):
+            head.scores = pair.scores
+        elif isinstance(head, SpadeHead):
+            # links start from the scores of pairs if the encoder was not trained on links
+            head.scores = link.scores if self.settings.links else pair.scores
+            head.first = link.first if self.settings.links else head.first
+        if isinstance(head, BothHead):
+            head.pair = deepcopy(pair)
         kept = self._fit(model, self.folder / self.tried / f"{method}-{seed}.pt", self.settings.row_epochs,
                          self.settings.row_rate, seed, " ".join([f"{method}, seed {seed}", self.tried]).strip(),
                          asdict(self.settings))
@@ -127,7 +140,7 @@ class Experiment:
 
     def load(self, method: str, seed: int) -> Model:
         """The model of a method, which must be trained already."""
-        for path in (self.folder / f"encoder-{seed}.pt", self.folder / self.tried / f"{method}-{seed}.pt"):
+        for path in (self.encoder_path(seed), self.folder / self.tried / f"{method}-{seed}.pt"):
             if not path.exists():
                 raise LogicMPError(f"there is no model of {method!r} with seed {seed} in {str(self.folder)!r}",
                                    f"train it: {HOW.format(method, seed)}")
@@ -156,27 +169,30 @@ class Experiment:
         """Train a method, if it is not trained, and measure it."""
         decoded = DECODED.get(plan.method)
         model, kept = self.fitted(decoded.method if decoded else plan.method, plan.seed)
+        has_pairs = decoded is not None or model.is_pair or isinstance(model.head, LinksHead)
         found, violated, violated_before, triples, n_proven = [], 0, 0, 0, 0
         for k, item in enumerate(self.test_items):
-            if model.is_pair:
+            if has_pairs:
                 below, above = model.log_odds(item)
-                labels, is_proven = decoded.read(above) if decoded else (read_blocks(above), False)
+                labels, is_proven = decoded.read(above) if decoded else (model.read(above), False)
                 n_proven += is_proven
                 violated_before += count_violated(below)
                 # clusters violate nothing
-                violated += 0 if decoded else count_violated(above)
+                violated += count_violated(above) if model.is_pair and not decoded else 0
                 triples += len(item.page) ** 3
             else:
                 labels = model.blocks(item)
             found.append((labels, item.page.block))
             self.progress(f"measuring {plan.method}", k + 1, len(self.test_items))
         full, long = score(found), score(found, LONG)
-        values: dict[str, Any] = {"full": round(full.f1, 3), "long": round(long.f1, 3), "blocks": list(astuple(full)),
-                                  "long_blocks": list(astuple(long))}
-        if model.is_pair:
+        values: dict[str, Any] = {"full": round(full.f1, 3), "long": round(long.f1, 3), **agreement(found),
+                                  "blocks": list(astuple(full)), "long_blocks": list(astuple(long))}
+        if has_pairs:
             values |= {"violated_before": violated_before / triples, "violated": violated / triples}
         if model.layer is not None:
             values["weight"] = round(float(model.layer.weights[0].detach()), 4)
+        elif isinstance(model.head, BothHead):
+            values["weight"] = round(float(model.head.weight.detach()), 4)
         values |= {"encoder_seconds": kept["encoder_seconds"], "losses": kept["losses"]}
         status = (f"proven optimal for {n_proven} of {len(found)} pages; best solution found for the others"
                   if plan.method == "pair+ilp" else "done")

@@ -22,6 +22,7 @@ from experiments.documents.blocks import (
     LONG,
     RULE,
     Score,
+    agreement,
     cluster_blocks,
     components,
     count_violated,
@@ -41,15 +42,16 @@ from experiments.documents.features import (
     kept_vectors,
     windows,
 )
-from experiments.documents.figures import draw_page, models_for
-from experiments.documents.heads import blocks_of, earlier_of, follow, pick_spans, spans_of, tags_of
+from experiments.documents.figures import SHOWN, draw_page, models_for
+from experiments.documents.heads import block_loss, blocks_of, earlier_of, follow, pick_spans, spans_of, tags_of
+from experiments.documents.links import THEORY, sweep
 from experiments.documents.methods import DECODED, METHODS, ORDER, Model, Settings
 from experiments.documents.results import as_table
 from experiments.documents.run import Experiment
 from experiments.documents.speed import measure
 from experiments.documents.training import train, vary
 from experiments.runs import Result, load_results
-from logicmp import LogicMP, LogicMPError
+from logicmp import LogicMP, LogicMPError, load_theory
 from logicmp.demo.forms import HEIGHT, WIDTH, make_form
 from logicmp.limits import silent
 
@@ -229,6 +231,85 @@ def test_tags_that_fit_no_block_still_give_one_for_each_word() -> None:
     assert blocks_of(np.array([1, 1, 3, 2, 0, 0])).tolist() == [0, 0, 1, 2, 3, 4]
 
 
+# links and their rules
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
+def test_the_sweep_is_exact_inference_in_the_theory_of_links(n: int) -> None:
+    layer = LogicMP(load_theory(THEORY), method="exact")
+    torch.manual_seed(n)
+    scores = torch.randn(2, n, n, dtype=torch.float64, requires_grad=True)
+    before = torch.ones(n, n).triu(1)
+    want = layer({"prev": scores, "C": torch.zeros_like(scores)}, evidence={"Before": before})
+    links, pairs = sweep(scores)
+    assert torch.allclose(links, want["prev"].softmax(-1))
+    assert torch.allclose(torch.logit(pairs).clamp(-50, 50), want["C"])
+    # the gradient of a loss with both, weights differ by entry
+    weights = torch.randn(2, 2, n, n, dtype=torch.float64)
+    found = [torch.autograd.grad((weights[0] * one).sum() + (weights[1] * other).sum(), scores)[0]
+             for one, other in ((links, pairs), (want["prev"].softmax(-1), want["C"].sigmoid()))]
+    torch.testing.assert_close(*found)
+
+
+@pytest.mark.parametrize("block", [[0], [0, 1], [0, 0, 0], [0, 1, 0, 0, 1]])
+def test_the_loss_of_links_is_the_likelihood_of_the_blocks_in_the_theory(block: list[int]) -> None:
+    n = len(block)
+    page = Page("page", ("word",) * n, form_page(0).boxes[:n], np.array(block), (100, 100))
+    batch = collate([build_item(page, hashed_vectors)], n + 2)
+    torch.manual_seed(n)
+    scores = torch.randn(1, n + 2, n + 2, dtype=torch.float64)
+    given = scores[:, :n, :n].clone().requires_grad_()
+    want = LogicMP(load_theory(THEORY), method="exact").loss(
+        {"prev": given, "C": torch.zeros_like(given)}, {"C": batch.truth[:, :n, :n].double()},
+        evidence={"Before": torch.ones(n, n).triu(1)}).sum() / n
+    scores.requires_grad_()
+    found = block_loss(scores.masked_fill(torch.ones(n + 2, n + 2).triu(1).bool(), -torch.inf), batch)
+    torch.testing.assert_close(found, want)
+    if n > 1:
+        torch.testing.assert_close(*(torch.autograd.grad(loss, tensor)[0][:, :n, :n]
+                                     for loss, tensor in ((found, scores), (want, given))))
+
+
+def test_evidence_on_pairs_has_the_gradient_of_finite_differences() -> None:
+    torch.manual_seed(0)
+    scores, odds = (torch.randn(2, 5, 5, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    assert torch.autograd.gradcheck(sweep, (scores, odds))
+
+
+def test_without_evidence_on_pairs_nothing_is_added() -> None:
+    scores = torch.randn(1, 6, 6)
+    for one, other in zip(sweep(scores), sweep(scores, torch.zeros(1, 6, 6)), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_evidence_on_pairs_moves_a_link_to_the_block_that_it_supports() -> None:
+    # words 0 and 1 are one block, 2 another; word 3 fits words 0 and 1, and its links are in doubt
+    scores = torch.full((1, 4, 4), -9.0)
+    scores[0, [0, 1, 2], [0, 0, 2]] = 9.0
+    scores[0, 3] = torch.tensor([-9.0, 0.0, 0.0, 0.0])
+    odds = torch.zeros(1, 4, 4)
+    odds[0, 3] = torch.tensor([1.0, 1.0, -1.0, 0.0])
+    links = sweep(scores, odds)[0][0, 3]
+    # two pairs for the first block, one against the second, none for a block of its own
+    torch.testing.assert_close(links[1:], torch.tensor([2.0, -1.0, 0.0]).softmax(0), atol=1e-3, rtol=0)
+
+
+def test_links_that_are_certain_give_their_blocks() -> None:
+    block = form_page(0).block
+    scores = torch.full((1, len(block), len(block)), -50.0)
+    scores[0, np.arange(len(block)), earlier_of(block)] = 50.0
+    pairs = sweep(scores)[1][0]
+    assert torch.equal(pairs.round(), torch.from_numpy(block[:, None] == block).float())
+    assert score([(cluster_blocks(torch.logit(pairs, 1e-6)), block)]).f1 == 100
+
+
+def test_pairs_and_the_rand_index_are_counted() -> None:
+    true = np.array([0, 0, 0, 1, 1])
+    assert agreement([(true, true), (np.array([0]), np.array([0]))]) == {"pairs": 100, "rand": 100}
+    # 4 true pairs, 1 of 2 predicted pairs is one of them; 0.8 are expected by chance, at most 3
+    assert agreement([(np.array([0, 0, 1, 1, 2]), true)]) == {"pairs": 33.333, "rand": round(100 * 0.2 / 2.2, 3)}
+
+
 # what the network sees
 
 
@@ -242,7 +323,7 @@ def test_geometry_does_not_change_when_a_page_is_shifted() -> None:
 def test_a_padded_page_gives_what_it_gives_alone() -> None:
     items = [build_item(page, hashed_vectors) for page in form_pages(0, 3)]
     torch.manual_seed(0)
-    for name in ("pair", "logicmp", "logicmp-symmetric"):
+    for name in ("pair", "logicmp", "logicmp-symmetric", "links", "links+pairs"):
         model = Model(MiniEncoder(24, 2), METHODS[name], TINY).eval()
         with torch.no_grad():
             together = model.pairs(collate(items, 150))[1]
@@ -317,7 +398,7 @@ def test_layoutlm_is_loaded_from_a_folder_and_trained(layoutlm: Path) -> None:
     assert states.shape == (2, max(len(item.page) for item in items), 16)
     assert (states[0, : len(items[0].page)].abs().sum(-1) > 0).all()
     before = model.encoder.model.embeddings.x_position_embeddings.weight.clone()
-    losses = train(model, items, 2, 1e-3, 0.01, 2, 0, silent, Checkpoint())
+    losses = train(model, items, 2, 1e-3, replace(TINY, batch=2), 0, silent, Checkpoint())
     assert len(losses) == 2 and np.isfinite(losses).all()
     assert not torch.equal(before, model.encoder.model.embeddings.x_position_embeddings.weight)
 
@@ -335,7 +416,7 @@ def test_layoutlm_without_weights_is_rejected(tmp_path: Path) -> None:
         "hint: use a folder written by save_pretrained of LayoutLM and of its tokenizer")
 
 
-@pytest.mark.parametrize("module", ["blocks", "data", "features", "heads"])
+@pytest.mark.parametrize("module", ["blocks", "data", "features", "heads", "links"])
 def test_examples_in_docstrings(module: str) -> None:
     found = doctest.testmod(importlib.import_module(f"experiments.documents.{module}"))
     assert found.attempted and not found.failed
@@ -394,9 +475,10 @@ def test_a_run_that_was_stopped_ends_like_one_that_was_not(experiment: Experimen
                 raise KeyboardInterrupt
 
         torch.manual_seed(1)
-        model = Model(MiniEncoder(24, 1, dropout=0.2), METHODS["logicmp"], TINY)
+        settings = replace(TINY, batch=3, average=0.9, late=0.4)
+        model = Model(MiniEncoder(24, 1, dropout=0.2), METHODS["logicmp"], settings)
         checkpoint = Checkpoint(tmp_path / kept, every=0.0)
-        return train(model, items, 3, 1e-3, 0.01, 3, 7, progress, checkpoint), model.state_dict()
+        return train(model, items, 3, 1e-3, settings, 7, progress, checkpoint), model.state_dict()
 
     losses, state = trained(None, "whole.pt")
     with pytest.raises(KeyboardInterrupt):
@@ -438,14 +520,18 @@ def test_networks_of_other_settings_are_not_mixed(experiment: Experiment) -> Non
 
 def test_settings_are_compared_on_one_encoder(experiment: Experiment, tmp_path: Path,
                                               monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choose, "GRID", {"logicmp": ("weight", (0.1, 0.5))})
+    monkeypatch.setattr(choose, "GRID", [("logicmp", {"weight": 0.1}), ("logicmp", {"weight": 0.5}),
+                                         ("spade", {"hidden": 0.3})])
     trained: dict[str, int] = {}
     short = replace(experiment, settings=replace(TINY, epochs=1, row_epochs=1), results=tmp_path, work=tmp_path,
                     progress=lambda what, done, total: trained.update({what: done}))
     lines = choose.compare(short, [0, 1]).splitlines()
     assert [line.split(" | ")[:2] for line in lines[2:]] == [
-        ["| Pair", ""], ["| Pair w/ LogicMP", "weight=0.1"], ["| Pair w/ LogicMP", "weight=0.5"]]
+        ["| Pair", ""], ["| Pair w/ LogicMP", "weight=0.1"], ["| Pair w/ LogicMP", "weight=0.5"],
+        ["| SPADE", "hidden=0.3"]]
     assert {"encoder, seed 1", "logicmp, seed 1 weight=0.1", "logicmp, seed 1 weight=0.5"} < set(trained)
+    # another setting of the encoder needs an encoder of its own
+    assert (short.folder.with_name("minilm-held-out") / "hidden=0.3/encoder-0.pt").exists()
     found = [r for r in load_results(tmp_path) if r.split == "held-out" and r.method == "logicmp"]
     assert [(r.variant, r.settings["weight"]) for r in found] == [
         ("weight=0.1", 0.1), ("weight=0.1", 0.1), ("weight=0.5", 0.5), ("weight=0.5", 0.5)]
@@ -454,6 +540,11 @@ def test_settings_are_compared_on_one_encoder(experiment: Experiment, tmp_path: 
     trained.clear()
     assert choose.compare(short, [0, 1]).splitlines() == lines
     assert not trained
+    rows = [line.split(" | ") for line in choose.strengths(short, [0, 1]).splitlines()[2:]]
+    assert [row[0] for row in rows[:3]] == ["| none", "| adaptive", "| weight 0.03"] and len(rows) == 11
+    # the plain model, read as its result was
+    full = np.mean([r.get("full") for r in load_results(tmp_path) if r.method == "pair"])
+    assert rows[0][2].startswith(f"{full:.1f} and ")
 
 
 def test_an_untrained_layer_is_measured_on_a_trained_model(experiment: Experiment, tmp_path: Path,
@@ -514,21 +605,21 @@ def test_the_costs_of_the_layer_are_measured(experiment: Experiment) -> None:
 
 def test_the_table_has_means_gains_and_the_papers_numbers() -> None:
     results = [Result("funsd", "test", "pair", seed, seconds=10, values={
-        "full": full, "long": 40.0, "violated_before": 2e-6, "violated": 2e-6})
+        "full": full, "long": 40.0, "pairs": 80.0, "rand": 75.0, "violated_before": 2e-6, "violated": 2e-6})
         for seed, full in enumerate((70.0, 72.0))]
     results += [Result("funsd", "test", "logicmp", seed, seconds=12, values={
-        "full": full, "long": 44.0, "violated_before": 4e-6, "violated": 1e-6, "weight": 0.5})
-        for seed, full in enumerate((72.0, 73.0))]
+        "full": full, "long": 44.0, "pairs": 82.0, "rand": 75.0, "violated_before": 4e-6, "violated": 1e-6,
+        "weight": 0.5}) for seed, full in enumerate((72.0, 73.0))]
     results.append(Result("funsd", "test", "sl", status="the circuit of 5 tokens 0.10 s"))
     results.append(Result("funsd", "test", "speed", threads=2, values={
         "layer_ms": {"at the page's size": 3.21}, "step_ms": {"pair": 100.0, "logicmp": 120.0}, "step_ratio": 1.2,
         "batch": 4}))
     assert as_table(results) == """\
-| method | full, % | long, % | paper: full, % | paper: long, % | seeds |
-|---|---:|---:|---:|---:|---:|
-| Pair | 71.0 ±1.4 | 40.0 ±0.0 | 82.0 | 46.7 | 2 |
-| Pair w/ SL | - | - | - | - | 1 |
-| Pair w/ LogicMP | 72.5 ±0.7 | 44.0 ±0.0 | 83.3 | 50.1 | 2 |
+| method | full, % | long, % | pairs, % | Rand index, % | paper: full, % | paper: long, % | seeds |
+|---|---:|---:|---:|---:|---:|---:|---:|
+| Pair | 71.0 ±1.4 | 40.0 ±0.0 | 80.0 ±0.0 | 75.0 ±0.0 | 82.0 | 46.7 | 2 |
+| Pair w/ SL | - | - | - | - | - | - | 1 |
+| Pair w/ LogicMP | 72.5 ±0.7 | 44.0 ±0.0 | 82.0 ±0.0 | 75.0 ±0.0 | 83.3 | 50.1 | 2 |
 
 | method | violated below the layer, ppm | violated, ppm | weight | training, s | memory, MB |
 |---|---:|---:|---:|---:|---:|
@@ -538,9 +629,9 @@ def test_the_table_has_means_gains_and_the_papers_numbers() -> None:
 
 - Pair w/ SL: the circuit of 5 tokens 0.10 s.
 
-| gain over Pair of the same seed | full, points | long, points |
-|---|---:|---:|
-| Pair w/ LogicMP | 1.50 ±0.71 | 4.00 ±0.00 |
+| gain over Pair of the same seed | full, points | long, points | pairs, points | Rand index, points |
+|---|---:|---:|---:|---:|
+| Pair w/ LogicMP | 1.50 ±0.71 | 4.00 ±0.00 | 2.00 ±0.00 | 0.00 ±0.00 |
 
 | layer alone, T=5, one page | ms |
 |---|---:|
@@ -560,9 +651,16 @@ def test_stored_results_give_the_table(capsys: pytest.CaptureFixture[str]) -> No
 # pictures
 
 
+def test_stored_results_are_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib")
+    assert command.main(["scores", "--out", str(tmp_path / "scores.png")]) == 0
+    assert capsys.readouterr().out == f"{tmp_path / 'scores.png'}\n"
+    assert (tmp_path / "scores.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_a_page_of_ones_own_is_drawn(experiment: Experiment, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    for method in ("pair", "slrelax", "logicmp"):
+    for method in SHOWN:
         experiment.fitted(method, 0)
     (tmp_path / "mine.json").write_text(json.dumps(make_form(9)))
     page = read_page(tmp_path / "mine.json")
