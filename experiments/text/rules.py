@@ -20,7 +20,8 @@ from .data import LABELS
 from .encode import Batch
 
 FOLDER = Path(__file__).parent
-FILES = {"adj": "adjacent.mln", "adj+list": "list.mln", "adj+doc": "document.mln"}
+FILES = {"adj": "adjacent.mln", "adj+list": "list.mln", "adj+same": "document.mln", "adj+doc": "names.mln",
+         "adj+doc+lex": "lexicon.mln"}
 # the logit of O at a boundary token, far above any weight
 CERTAIN = 30.0
 OUTSIDE = LABELS.index("O")
@@ -35,6 +36,11 @@ def load_rules(name: str) -> Theory:
 def is_pair_rule(theory: Theory, rule: int) -> bool:
     """Whether a rule connects tokens of a list, or mentions of a name."""
     return "same" in str(theory.rules[rule])
+
+
+def is_adjacent_rule(theory: Theory, rule: int) -> bool:
+    """Whether a rule says which label may follow which."""
+    return "+1" in str(theory.rules[rule])
 
 
 def with_weights(theory: Theory, adjacent: float | None, of_pairs: float | None) -> Theory:

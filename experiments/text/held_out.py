@@ -1,0 +1,113 @@
+"""Predictions for the training documents by taggers that have not seen them: what the weights of rules are learned from.
+
+    logits = held_out_logits(data, seed=0, context)      # one tensor for each training document, [tokens, labels]
+
+A tagger is too sure of the documents it was trained on. So they are cut into folds; a tagger is trained without each fold,
+and then tags it. These taggers have fewer documents and epochs than the backbone, and are used for nothing else.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..checkpoint import Checkpoint
+from .encode import Batch, Item
+from .heads import Head, RuleHead
+from .model import Backbone
+from .rules import is_adjacent_rule
+from .train import Data, Part, Tagger, fit, learning_rate
+
+if TYPE_CHECKING:
+    from .methods import Context
+
+FOLDS = 2
+EPOCHS = 8
+
+
+def held_out_logits(data: Data, seed: int, context: Context) -> list[Tensor]:
+    """The logits of every training document by a tagger trained without it; kept in the folder of checkpoints."""
+    kept = Checkpoint(context.checkpoint("held-out", seed), every=0.0)
+    budget = replace(context.backbone, epochs=min(EPOCHS, context.backbone.epochs))
+    before = kept.load({"folds": FOLDS, "epochs": budget.epochs, "hidden": context.hidden})
+    if before is not None:
+        return list(before["logits"])
+    found: list[Tensor] = [torch.empty(0)] * len(data.train.documents)
+    for fold in range(FOLDS):
+        own = range(fold, len(found), FOLDS)
+        torch.manual_seed(seed)
+        tagger = Tagger(Backbone(data.vocabulary, context.hidden), Head())
+        fitted = fit(tagger, replace(data, train=without(data.train, own)), budget, seed,
+                     context.checkpoint(f"fold-{fold}", seed), {"hidden": context.hidden}, context.progress,
+                     context.say)
+        tagger.load_state_dict(fitted.best[""])
+        for k, logits in zip(own, document_logits(tagger, [data.train.documents[k] for k in own]), strict=True):
+            found[k] = logits
+    kept.save(logits=found)
+    return found
+
+
+def without(part: Part, documents: Sequence[int]) -> Part:
+    """A part without some of its documents, to train on."""
+    lengths = [len(document.sentences) for document in part.corpus]
+    number = np.repeat(np.arange(len(lengths)), lengths)
+    left = [k for k in range(len(lengths)) if k not in set(documents)]
+    return Part(tuple(part.corpus[k] for k in left),
+                [item for item in part.items if number[item.first_sentence] not in set(documents)],
+                [part.documents[k] for k in left])
+
+
+@torch.no_grad()
+def document_logits(tagger: Tagger, documents: Sequence[Item]) -> list[Tensor]:
+    """The logits of a tagger, without its head, for each document."""
+    tagger.eval()
+    return [tagger.backbone(Batch.of([item])) for item in documents]
+
+
+# weights
+
+
+def learn_weights(head: RuleHead, documents: Sequence[Item], logits: Sequence[Tensor], epochs: int = 6,
+                  rate: float = 0.05, n_tokens: int = 20_000, decay: float = 1e-4, seed: int = 0,
+                  say: Callable[[str], None] = lambda text: None) -> list[float]:
+    """Learn the weights of all rules but the adjacent ones, from fixed logits; return the weights of all rules.
+
+    The loss is the cross-entropy of the layer's output, with the gradient through its iterations: the weights become those
+    that give the best marginals with as many iterations as the layer has.
+    """
+    own = [w for k, w in enumerate(head.layer.raw_weights) if not is_adjacent_rule(head.layer.theory, k)]
+    optimizer = torch.optim.Adam(own, lr=rate, weight_decay=decay)
+    drawn = random.Random(seed)
+    order = list(range(len(documents)))
+    for epoch in range(epochs):
+        drawn.shuffle(order)
+        groups = cut(order, [len(documents[k].forms) for k in order], n_tokens)
+        total = 0.0
+        for step, group in enumerate(groups):
+            for options in optimizer.param_groups:
+                options["lr"] = rate * learning_rate((epoch + step / len(groups)) / epochs, 0.1)
+            batch = Batch.of([documents[k] for k in group])
+            optimizer.zero_grad()
+            loss = head.loss(torch.cat([logits[k] for k in group]), batch, epoch)
+            loss.backward()
+            optimizer.step()
+            total += float(loss.detach()) / len(groups)
+        say(f"weights, epoch {epoch + 1} of {epochs}: loss {total:.5f}")
+    return [round(float(w.detach()), 3) for w in head.layer.weights]
+
+
+def cut(order: Sequence[int], sizes: Sequence[int], most: int) -> list[list[int]]:
+    """Consecutive groups of about equal size, none much above `most`.
+
+    >>> cut([3, 1, 2], [5, 5, 5], 10)
+    [[3, 1], [2]]
+    """
+    n_groups = max(1, -(-sum(sizes) // most))
+    group = (np.cumsum(sizes) - 1) * n_groups // sum(sizes)
+    return [[k for k, g in zip(order, group, strict=True) if g == n] for n in range(n_groups)]
