@@ -99,7 +99,7 @@ def _context(chosen: argparse.Namespace, **options: Any) -> Context:
         return Context(chosen.work, **options)
     n_tokens = max(100, round(BACKBONE.n_tokens * chosen.share))
     return Context(chosen.work / f"share-{chosen.share:g}", replace(BACKBONE, n_tokens=n_tokens),
-                   replace(FINE_TUNING, n_tokens=n_tokens), **options)
+                   replace(FINE_TUNING, n_tokens=n_tokens), draws=True, **options)
 
 
 def _variant(chosen: argparse.Namespace) -> str:

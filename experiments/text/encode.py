@@ -34,7 +34,7 @@ NUMBER_OF = {label: k for k, label in enumerate(LABELS)}
 # position in a gazetteer entry (B, I, E, S), for each category
 N_GAZETTEER = 4 * len(CATEGORIES)
 # how the training documents use a capitalised word: in one document, in all documents alike, or in most
-USES = tuple(f"{how}-{category}" for how in ("once", "always", "mostly") for category in ("O", *CATEGORIES))
+USES = tuple(f"{how}-{category}" for how in ("Once", "Always", "Mostly") for category in ("O", *CATEGORIES))
 MOSTLY = 0.75
 # evidence whose second argument is an entry of the gazetteer, or a use
 INLEX, USED = "inlex", "used"
@@ -162,8 +162,8 @@ class Gazetteer:
             counts = {c: len(own - {document}) for c, own in known.items()}
             total = sum(counts.values())
             best = max(counts, key=lambda c: counts[c], default="O")
-            how = ("" if not total else "once" if total == 1 else "always" if counts[best] == total
-                   else "mostly" if counts[best] >= MOSTLY * total else "")
+            how = ("" if not total else "Once" if total == 1 else "Always" if counts[best] == total
+                   else "Mostly" if counts[best] >= MOSTLY * total else "")
             found.append(USES.index(f"{how}-{best}") if how else None)
         return found
 

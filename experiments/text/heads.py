@@ -262,21 +262,32 @@ class DocumentHead(RuleHead):
 
 
 class NamesHead(RuleHead):
-    """The layer over whole documents, with links between mentions of names and with lexicons as sparse evidence.
+    """The layer over whole documents, then the adjacent rules with exact inference, sentence by sentence.
+
+    Mentions of names and entries of lexicons are sparse evidence. The adjacent rules come second, because mean field
+    over them makes tokens too sure: then mentions in doubt no longer follow sure ones.
 
     Args:
+        rules: "adj+doc" or "adj+doc+lex".
         weights: of the rules, in their order; None for those of the file.
+        iterations, options: of the layer.
     """
 
     needs_documents = True
 
-    def __init__(self, rules: str, weights: Sequence[float] | None = None, **options: Any):
-        super().__init__(rules, weights=weights if weights is not None else [r.weight for r in load_rules(rules).rules],
-                         objective="marginals", **options)
+    def __init__(self, rules: str, weights: Sequence[float] | None = None, iterations: int = 3, **options: Any):
+        own = [rule.weight for rule in load_rules(rules).rules] if weights is None else weights
+        super().__init__(rules, weights=own, objective="marginals", iterations=iterations,
+                         final_iterations=iterations, **options)
+        self.adjacent = LogicMP(load_rules("adj"), method="exact", learn_weights=False)
 
     def given(self, logits: Tensor, batch: Batch) -> tuple[LogicMP, Tensor, dict[str, Tensor]]:
         return self.layer, frame(logits, batch), {p.name: batch.facts[p.name] for p in self.layer.theory.predicates
                                                   if p.closed_world}
+
+    def labels(self, logits: Tensor, batch: Batch, answer: str = "") -> Tensor:
+        framed = frame_sentences(self.corrected(logits, batch), batch)
+        return self.adjacent.decode(framed)[batch.sentence, batch.place + 1]
 
 
 class RelaxedHead(RuleHead):

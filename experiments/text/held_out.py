@@ -8,7 +8,6 @@ and then tags it. These taggers have fewer documents and epochs than the backbon
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -16,12 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from ..checkpoint import Checkpoint
 from .encode import Batch, Item
 from .heads import Head, RuleHead
 from .model import Backbone
-from .rules import is_adjacent_rule
 from .train import Data, Part, Tagger, fit, learning_rate
 
 if TYPE_CHECKING:
@@ -73,41 +72,33 @@ def document_logits(tagger: Tagger, documents: Sequence[Item]) -> list[Tensor]:
 # weights
 
 
-def learn_weights(head: RuleHead, documents: Sequence[Item], logits: Sequence[Tensor], epochs: int = 6,
-                  rate: float = 0.05, n_tokens: int = 20_000, decay: float = 1e-4, seed: int = 0,
+def learn_weights(head: RuleHead, documents: Sequence[Item], logits: Sequence[Tensor], epochs: int = 10,
+                  rate: float = 0.25, decay: float = 2e-5, n_groups: int = 4,
                   say: Callable[[str], None] = lambda text: None) -> list[float]:
-    """Learn the weights of all rules but the adjacent ones, from fixed logits; return the weights of all rules.
+    """Learn the weights of all rules from fixed logits, starting at 0.
 
-    The loss is the cross-entropy of the layer's output, with the gradient through its iterations: the weights become those
-    that give the best marginals with as many iterations as the layer has.
+    The loss is the cross-entropy of the layer's output, with the gradient through its iterations.
+
+    Args:
+        documents: the training documents, and `logits` of taggers that have not seen them.
+        n_groups: number of batches. A layer keeps the plans of 4 inputs.
     """
-    own = [w for k, w in enumerate(head.layer.raw_weights) if not is_adjacent_rule(head.layer.theory, k)]
+    own = list(head.layer.raw_weights)
+    with torch.no_grad():
+        for weight in own:
+            weight.zero_()
     optimizer = torch.optim.Adam(own, lr=rate, weight_decay=decay)
-    drawn = random.Random(seed)
-    order = list(range(len(documents)))
+    groups = [range(n, len(documents), n_groups) for n in range(min(n_groups, len(documents)))]
+    batches = [(torch.cat([logits[k] for k in group]), Batch.of([documents[k] for k in group])) for group in groups]
     for epoch in range(epochs):
-        drawn.shuffle(order)
-        groups = cut(order, [len(documents[k].forms) for k in order], n_tokens)
         total = 0.0
-        for step, group in enumerate(groups):
+        for step, (given, batch) in enumerate(batches):
             for options in optimizer.param_groups:
-                options["lr"] = rate * learning_rate((epoch + step / len(groups)) / epochs, 0.1)
-            batch = Batch.of([documents[k] for k in group])
+                options["lr"] = rate * learning_rate((epoch + step / len(batches)) / epochs, 0.1)
             optimizer.zero_grad()
-            loss = head.loss(torch.cat([logits[k] for k in group]), batch, epoch)
+            loss = functional.cross_entropy(head.corrected(given, batch), batch.labels)
             loss.backward()
             optimizer.step()
-            total += float(loss.detach()) / len(groups)
-        say(f"weights, epoch {epoch + 1} of {epochs}: loss {total:.5f}")
-    return [round(float(w.detach()), 3) for w in head.layer.weights]
-
-
-def cut(order: Sequence[int], sizes: Sequence[int], most: int) -> list[list[int]]:
-    """Consecutive groups of about equal size, none much above `most`.
-
-    >>> cut([3, 1, 2], [5, 5, 5], 10)
-    [[3, 1], [2]]
-    """
-    n_groups = max(1, -(-sum(sizes) // most))
-    group = (np.cumsum(sizes) - 1) * n_groups // sum(sizes)
-    return [[k for k, g in zip(order, group, strict=True) if g == n] for n in range(n_groups)]
+            total += float(loss.detach()) / len(batches)
+        say(f"weights of rules, epoch {epoch + 1} of {epochs}: loss {total:.5f}")
+    return [round(float(weight.detach()), 3) for weight in own]

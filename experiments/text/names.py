@@ -3,8 +3,8 @@
     Barcelona beat Atletico . | Barcelona lead .      Barcelona ~ Barcelona
     The team ... | The ...                            nothing: the training data has "the" in lower case
 
-`find_mentions` pairs each word with the one before it. `find_links` pairs all mentions and tells four kinds apart, because
-they agree in category to different degrees (pairs of the training documents with one category):
+`find_mentions` pairs each word with the one before it. `find_links` tells four kinds of pairs apart, because they agree in
+category to different degrees (share of pairs in the training documents):
 
     whole        Simmons ... Simmons                  the whole name is the same                        99%
     last         Simmons ... Phil Simmons             a word, and the last word of a longer name        95%
@@ -57,14 +57,18 @@ class _Mention:
     """A word of a name."""
 
     place: Name
-    # the words of the name, and which one it is
+    # index in the document
+    token: int
+    # the words of the name, and which of them it is
     name: tuple[str, ...]
     offset: int
     in_headline: bool
 
 
 def find_links(document: Document, common: frozenset[str]) -> dict[str, list[tuple[Name, Name]]]:
-    """All pairs of words with the same spelling, by kind: the shorter name first, the headline first, `whole` both ways.
+    """Pairs of words with the same spelling, by kind: each word with the nearest one.
+
+    The first of a pair is the word in the headline, or that of the shorter name. `whole` has each pair in both orders.
 
     >>> from .data import Sentence
     >>> lines = ("SIMMONS WINS AGAIN", "Phil Simmons beat Croft", "But Simmons left")
@@ -74,33 +78,38 @@ def find_links(document: Document, common: frozenset[str]) -> dict[str, list[tup
     whole []
     last [(2, 1, 1, 1)]
     part []
-    headline [(0, 0, 1, 1), (0, 0, 2, 1)]
+    headline [(0, 0, 1, 1)]
     """
     found: dict[str, list[tuple[Name, Name]]] = {kind: [] for kind in LINKS}
-    seen: defaultdict[str, list[_Mention]] = defaultdict(list)
-    for k in range(len(document.sentences)):
-        for mention in _mentions(document, k, common):
-            word = mention.name[mention.offset].lower()
-            for other in seen[word]:
-                kind, is_reversed = _kind(other, mention)
-                if kind:
-                    pair = (mention.place, other.place) if is_reversed else (other.place, mention.place)
-                    found[kind] += [pair, pair[::-1]] if kind == "whole" else [pair]
-            seen[word].append(mention)
+    for same in _mentions(document, common).values():
+        for a in same:
+            nearest: dict[str, _Mention] = {}
+            for b in same:
+                kind = "" if a is b else _kind(a, b)
+                if kind and (kind not in nearest or abs(a.token - b.token) < abs(a.token - nearest[kind].token)):
+                    nearest[kind] = b
+            for kind, b in nearest.items():
+                pair = a.place, b.place
+                found[kind] += [pair, pair[::-1]] if kind == "whole" else [pair]
     return found
 
 
-def _mentions(document: Document, k: int, common: frozenset[str]) -> list[_Mention]:
-    words = document.sentences[k].words
-    in_headline = is_headline(words)
-    found = []
-    for start, end in [(i, i + 1) for i in range(len(words))] if in_headline else find_names(words):
-        # "But Simmons": the first word of a sentence has a capital anyway
-        first = start + (start == 0 and end > 1 and words[0].lower() in common)
-        name = words[first:end]
-        # a single capital is an initial
-        found += [_Mention(Name(k, first + i, first + i + 1), name, i, in_headline) for i, word in enumerate(name)
-                  if len(word) > 1 and word[0].isupper() and word.lower() not in common]
+def _mentions(document: Document, common: frozenset[str]) -> dict[str, list[_Mention]]:
+    """The words of names, by their spelling in lower case."""
+    found: defaultdict[str, list[_Mention]] = defaultdict(list)
+    n = 0
+    for k, sentence in enumerate(document.sentences):
+        words = sentence.words
+        in_headline = is_headline(words)
+        for start, end in [(i, i + 1) for i in range(len(words))] if in_headline else find_names(words):
+            # "But Simmons": the first word of a sentence has a capital anyway
+            first = start + (start == 0 and end > 1 and words[0].lower() in common)
+            for i in range(first, end):
+                # a single capital is an initial
+                if len(words[i]) > 1 and words[i][0].isupper() and words[i].lower() not in common:
+                    found[words[i].lower()].append(
+                        _Mention(Name(k, i, i + 1), n + i, words[first:end], i - first, in_headline))
+        n += len(words)
     return found
 
 
@@ -114,17 +123,15 @@ def is_headline(words: tuple[str, ...]) -> bool:
     return len(letters) > 1 and sum(word.isupper() for word in letters) >= CAPITALS * len(letters)
 
 
-def _kind(a: _Mention, b: _Mention) -> tuple[str, bool]:
-    """How two mentions of one word are linked, and whether the second is to be first."""
+def _kind(a: _Mention, b: _Mention) -> str:
+    """How two words with the same spelling are linked; "" if they are not, or in the other order only."""
     if a.in_headline or b.in_headline:
-        return ("headline", b.in_headline) if a.in_headline != b.in_headline else ("", False)
-    if a.name[a.offset] != b.name[b.offset]:
-        return "", False
+        return "headline" if a.in_headline and not b.in_headline else ""
     if a.name == b.name:
-        return "whole", False
-    short, long = sorted((a, b), key=lambda mention: len(mention.name))
-    is_last = len(short.name) == 1 and long.offset == len(long.name) - 1
-    return "last" if is_last else "part", short is b
+        return "whole" if b.token < a.token else ""
+    if a.name[a.offset] != b.name[b.offset] or (len(a.name), a.token) > (len(b.name), b.token):
+        return ""
+    return "last" if len(a.name) == 1 and b.offset == len(b.name) - 1 else "part"
 
 
 def whole_document(document: Document, common: frozenset[str]) -> list[Unit]:
