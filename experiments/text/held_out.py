@@ -19,8 +19,10 @@ from torch.nn import functional
 
 from ..checkpoint import Checkpoint
 from .encode import Batch, Item
-from .heads import Head, RuleHead
+from .heads import Head, NamesHead
 from .model import Backbone
+from .names import LINKS
+from .rules import frame_labels
 from .train import Data, Part, Tagger, fit, learning_rate
 
 if TYPE_CHECKING:
@@ -72,33 +74,37 @@ def document_logits(tagger: Tagger, documents: Sequence[Item]) -> list[Tensor]:
 # weights
 
 
-def learn_weights(head: RuleHead, documents: Sequence[Item], logits: Sequence[Tensor], epochs: int = 10,
-                  rate: float = 0.25, decay: float = 2e-5, n_groups: int = 4,
-                  say: Callable[[str], None] = lambda text: None) -> list[float]:
+def learn_weights(head: NamesHead, documents: Sequence[Item], logits: Sequence[Tensor], steps: int = 40,
+                  rate: float = 0.25, decay: float = 2e-5, say: Callable[[str], None] = lambda text: None) -> list[float]:
     """Learn the weights of all rules from fixed logits, starting at 0.
 
-    The loss is the cross-entropy of the layer's output, with the gradient through its iterations.
+    The loss is the cross-entropy of the layer's output, with the gradient through its iterations. Only tokens with
+    evidence take part: no rule mentions the others.
 
     Args:
         documents: the training documents, and `logits` of taggers that have not seen them.
-        n_groups: number of batches. A layer keeps the plans of 4 inputs.
+        steps: updates, each with all documents.
     """
-    own = list(head.layer.raw_weights)
+    batch = Batch.of(documents)
+    layer, framed, evidence = head.given(torch.cat(list(logits)), batch)
+    tokens = {name: columns if name in LINKS else columns[:1] for name, columns in evidence.items()}
+    places = torch.cat([columns.flatten() for columns in tokens.values()]).unique()
+    number = torch.empty(len(framed), dtype=torch.int64).index_copy(0, places, torch.arange(len(places)))
+    facts = {name: number[columns] if name in LINKS else torch.stack([number[columns[0]], columns[1]])
+             for name, columns in evidence.items()}
+    given, truth = framed[places], frame_labels(batch)[places]
+    own = list(layer.raw_weights)
     with torch.no_grad():
         for weight in own:
             weight.zero_()
     optimizer = torch.optim.Adam(own, lr=rate, weight_decay=decay)
-    groups = [range(n, len(documents), n_groups) for n in range(min(n_groups, len(documents)))]
-    batches = [(torch.cat([logits[k] for k in group]), Batch.of([documents[k] for k in group])) for group in groups]
-    for epoch in range(epochs):
-        total = 0.0
-        for step, (given, batch) in enumerate(batches):
-            for options in optimizer.param_groups:
-                options["lr"] = rate * learning_rate((epoch + step / len(batches)) / epochs, 0.1)
-            optimizer.zero_grad()
-            loss = functional.cross_entropy(head.corrected(given, batch), batch.labels)
-            loss.backward()
-            optimizer.step()
-            total += float(loss.detach()) / len(batches)
-        say(f"weights of rules, epoch {epoch + 1} of {epochs}: loss {total:.5f}")
+    for step in range(steps):
+        for options in optimizer.param_groups:
+            options["lr"] = rate * learning_rate(step / steps, 0.1)
+        optimizer.zero_grad()
+        loss = functional.cross_entropy(layer(given, facts), truth, reduction="sum") / len(batch.labels)
+        loss.backward()
+        optimizer.step()
+        if step % 10 == 9:
+            say(f"weights of rules, step {step + 1} of {steps}: loss {float(loss.detach()):.5f}")
     return [round(float(weight.detach()), 3) for weight in own]
