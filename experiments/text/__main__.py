@@ -74,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("--method", default="logicmp-adj", choices=[n for n in METHODS if n.startswith("logicmp")])
     show.add_argument("--seed", type=int, default=0)
     show.set_defaults(run=_show)
-    moved = commands.add_parser("moved", parents=[shared], help="list names that rules over documents mended and spoilt")
+    moved = commands.add_parser("moved", parents=[shared], help="list names that rules mended and spoilt")
     moved.add_argument("--method", default="logicmp-adj+doc+lex", choices=[n for n, m in METHODS.items() if m.held_out])
     moved.add_argument("--seed", type=int, default=0)
     moved.add_argument("--split", default="testa", choices=["testa", "testb"], help="(default: testa)")

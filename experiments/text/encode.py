@@ -261,12 +261,13 @@ class Batch:
                   np.concatenate([item.in_list for item in items]),
                   np.concatenate([item.first_sentence + np.arange(len(item.lengths)) for item in items]))
         framed = np.arange(lengths.sum()) + np.repeat(np.arange(len(lengths)), lengths) + 1
+        starts = np.cumsum(sizes) - sizes
         facts = {}
         for name in items[0].facts:
-            rows = [item.facts[name] + np.array([[n], [0 if name in (INLEX, USED) else n]])
-                    for item, n in zip(items, np.cumsum(sizes) - sizes, strict=True)]
-            first, second = np.concatenate(rows, 1)
-            facts[name] = torch.from_numpy(np.stack([framed[first], second if name in (INLEX, USED) else framed[second]]))
+            is_link = name not in (INLEX, USED)
+            first, second = np.concatenate([item.facts[name] + [[n], [n * is_link]] for item, n
+                                            in zip(items, starts, strict=True)], 1)
+            facts[name] = torch.from_numpy(np.stack([framed[first], framed[second] if is_link else second]))
         return Batch(*map(torch.from_numpy, arrays), facts)
 
     @cached_property

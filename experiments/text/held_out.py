@@ -1,9 +1,9 @@
-"""Predictions for the training documents by taggers that have not seen them: what the weights of rules are learned from.
+"""Predictions for the training documents by taggers that have not seen them, and weights of rules learned from these.
 
     logits = held_out_logits(data, seed=0, context)      # one tensor for each training document, [tokens, labels]
 
-A tagger is too sure of the documents it was trained on. So they are cut into folds; a tagger is trained without each fold,
-and then tags it. These taggers have fewer documents and epochs than the backbone, and are used for nothing else.
+A tagger is too sure of the documents it was trained on. So they are cut into folds; a tagger is trained without each
+fold, and then tags it. These taggers have fewer documents and epochs than the backbone, and are used for nothing else.
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ def document_logits(tagger: Tagger, documents: Sequence[Item]) -> list[Tensor]:
 
 
 def learn_weights(head: NamesHead, documents: Sequence[Item], logits: Sequence[Tensor], steps: int = 40,
-                  rate: float = 0.25, decay: float = 2e-5, say: Callable[[str], None] = lambda text: None) -> list[float]:
+                  rate: float = 0.25, decay: float = 2e-5, say: Callable[[str], None] = lambda text: None
+                  ) -> list[float]:
     """Learn the weights of all rules from fixed logits, starting at 0.
 
     The loss is the cross-entropy of the layer's output, with the gradient through its iterations. Only tokens with

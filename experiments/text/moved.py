@@ -2,9 +2,9 @@
 
     python -m experiments.text moved --method logicmp-adj+doc+lex --seed 0
 
-A mended name is an annotated entity that the tagger with rules finds and the same tagger without rules does not; a spoilt
-name is one that only the tagger without rules finds. The log-odds of two labels of a word are those of the tagger plus one
-amount for each rule; the table shows the rule with the largest amount.
+A mended name is an annotated entity that the tagger with rules finds and the same tagger without rules does not; a
+spoilt name is one that only the tagger without rules finds. The log-odds of two labels of a word are those of the
+tagger plus one amount for each rule; the table shows the rule with the largest amount.
 """
 
 from __future__ import annotations

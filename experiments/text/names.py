@@ -3,8 +3,8 @@
     Barcelona beat Atletico . | Barcelona lead .      Barcelona ~ Barcelona
     The team ... | The ...                            nothing: the training data has "the" in lower case
 
-`find_mentions` pairs each word with the one before it. `find_links` tells four kinds of pairs apart, because they agree in
-category to different degrees (share of pairs in the training documents):
+`find_mentions` pairs each word with the one before it. `find_links` tells four kinds of pairs apart, because they agree
+in category to different degrees (share of pairs in the training documents):
 
     whole        Simmons ... Simmons                  the whole name is the same                        99%
     last         Simmons ... Phil Simmons             a word, and the last word of a longer name        95%
