@@ -6,6 +6,7 @@
     python -m experiments.text untrained --rules adj --schedule adaptive --seeds 3
     python -m experiments.text table
     python -m experiments.text show "West Indian all-rounder Phil Simmons took four for 38"
+    python -m experiments.text moved --method logicmp-adj+doc+lex
     python -m experiments.text choose --method logicmp-adj
     python -m experiments.text speed
     python -m experiments.text compile
@@ -37,6 +38,7 @@ from .methods import (
     measure_circuit,
     run_method,
     store_settings,
+    train_method,
 )
 from .results import RESULTS, as_table
 from .train import Data, load_data
@@ -72,6 +74,12 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("--method", default="logicmp-adj", choices=[n for n in METHODS if n.startswith("logicmp")])
     show.add_argument("--seed", type=int, default=0)
     show.set_defaults(run=_show)
+    moved = commands.add_parser("moved", parents=[shared], help="list names that rules mended and spoilt")
+    moved.add_argument("--method", default="logicmp-adj+doc+lex", choices=[n for n, m in METHODS.items() if m.held_out])
+    moved.add_argument("--seed", type=int, default=0)
+    moved.add_argument("--split", default="testa", choices=["testa", "testb"], help="(default: testa)")
+    moved.add_argument("--names", type=int, default=20, help="number of names of each kind (default: 20)")
+    moved.set_defaults(run=_moved)
     pick = commands.add_parser("choose", parents=[shared], help="choose the settings of a method on testa")
     pick.add_argument("--method", required=True, choices=[n for n, m in METHODS.items() if m.choices])
     pick.add_argument("--seed", type=int, default=0)
@@ -99,7 +107,7 @@ def _context(chosen: argparse.Namespace, **options: Any) -> Context:
         return Context(chosen.work, **options)
     n_tokens = max(100, round(BACKBONE.n_tokens * chosen.share))
     return Context(chosen.work / f"share-{chosen.share:g}", replace(BACKBONE, n_tokens=n_tokens),
-                   replace(FINE_TUNING, n_tokens=n_tokens), **options)
+                   replace(FINE_TUNING, n_tokens=n_tokens), draws=True, **options)
 
 
 def _variant(chosen: argparse.Namespace) -> str:
@@ -154,6 +162,14 @@ def _show(chosen: argparse.Namespace) -> None:
     from .show import show
 
     print(show(chosen.text, chosen.method, chosen.seed, chosen.data, _context(chosen)), end="")
+
+
+def _moved(chosen: argparse.Namespace) -> None:
+    from .moved import as_text, find_moved
+
+    data = _data(chosen.data, chosen.share, chosen.seed)
+    tagger, _ = train_method(chosen.method, data, chosen.seed, _context(chosen, say=_say))
+    print(as_text(*find_moved(tagger, getattr(data, chosen.split)), chosen.names), end="")
 
 
 def _choose(chosen: argparse.Namespace) -> None:

@@ -33,6 +33,11 @@ NO_WORD, UNKNOWN = 0, 1
 NUMBER_OF = {label: k for k, label in enumerate(LABELS)}
 # position in a gazetteer entry (B, I, E, S), for each category
 N_GAZETTEER = 4 * len(CATEGORIES)
+# how the training documents use a capitalised word: in one document, in all documents alike, or in most
+USES = tuple(f"{how}-{category}" for how in ("Once", "Always", "Mostly") for category in ("O", *CATEGORIES))
+MOSTLY = 0.75
+# evidence whose second argument is an entry of the gazetteer, or a use
+INLEX, USED = "inlex", "used"
 
 
 def normal_form(word: str) -> str:
@@ -110,8 +115,13 @@ class Gazetteer:
 
     def __init__(self, train: Corpus):
         self.documents: dict[tuple[str, ...], dict[str, set[int]]] = {}
+        # of every capitalised word, the documents in which it has a category, or O
+        self.words: dict[str, dict[str, set[int]]] = {}
         for number, document in enumerate(train):
             for s in document.sentences:
+                for word, tag in zip(s.words, s.tags, strict=True):
+                    if word[0].isupper():
+                        self.words.setdefault(word.lower(), {}).setdefault(tag[2:] or "O", set()).add(number)
                 for first, last, category in to_entities(s.tags):
                     name = tuple(word.lower() for word in s.words[first : last + 1])
                     self.documents.setdefault(name, {}).setdefault(category, set()).add(number)
@@ -140,6 +150,23 @@ class Gazetteer:
                 i += max(length, 1)
         return found
 
+    def uses(self, words: Sequence[str], document: int | None = None) -> list[int | None]:
+        """How other documents use each capitalised word, as a number of `USES`; None if none has it.
+
+        Args:
+            document: number of the document, if the words are from the training data.
+        """
+        found: list[int | None] = []
+        for word in words:
+            known = self.words.get(word.lower(), {}) if word[0].isupper() else {}
+            counts = {c: len(own - {document}) for c, own in known.items()}
+            total = sum(counts.values())
+            best = max(counts, key=lambda c: counts[c], default="O")
+            how = ("" if not total else "Once" if total == 1 else "Always" if counts[best] == total
+                   else "Mostly" if counts[best] >= MOSTLY * total else "")
+            found.append(USES.index(f"{how}-{best}") if how else None)
+        return found
+
     def _counts(self, name: tuple[str, ...], category: str, document: int | None) -> bool:
         return bool(self.documents.get(name, {}).get(category, set()) - {document})
 
@@ -164,6 +191,8 @@ class Item:
     in_list: np.ndarray
     # index in the corpus
     first_sentence: int
+    # evidence as columns, [2, n]: two tokens (`links` of a unit), or a token and a number (`inlex`, `used`)
+    facts: Mapping[str, np.ndarray]
 
 
 def encode(corpus: Corpus, vocabulary: Vocabulary, gazetteer: Gazetteer, split: Callable[[Document], list[Unit]],
@@ -182,16 +211,22 @@ def _encode_unit(unit: Unit, vocabulary: Vocabulary, gazetteer: Gazetteer, docum
     lengths = np.array([len(s.words) for s in unit.sentences])
     starts = np.cumsum(lengths) - lengths
     features = np.zeros((int(lengths.sum()), N_GAZETTEER), dtype=np.float32)
+    used = []
     for start, s in zip(starts, unit.sentences, strict=True):
         for k, numbers in enumerate(gazetteer.find(s.words, document)):
             features[start + k, numbers] = 1
+        used += [(start + k, use) for k, use in enumerate(gazetteer.uses(s.words, document)) if use is not None]
+    facts = {kind: [(starts[a.sentence] + a.start, starts[b.sentence] + b.start) for a, b in links]
+             for kind, links in unit.links.items()}
     pairs = [(starts[a.sentence] + i, starts[b.sentence] + j) for a, b in unit.pairs
              for i in range(a.start, a.end) for j in range(b.start, b.end)]
     in_list = np.zeros(len(lengths), dtype=bool)
     in_list[[name.sentence for pair in unit.pairs for name in pair]] = True
     return Item(np.array([vocabulary.form[w] for s in unit.sentences for w in s.words]),
                 np.array([NUMBER_OF[t] for s in unit.sentences for t in s.tags]), features, lengths,
-                np.array(pairs, dtype=np.int64).reshape(-1, 2), in_list, first)
+                np.array(pairs, dtype=np.int64).reshape(-1, 2), in_list, first,
+                {name: np.array(rows, dtype=np.int64).reshape(-1, 2).T for name, rows in
+                 (*facts.items(), (INLEX, np.argwhere(features)), (USED, used))})
 
 
 @dataclass(frozen=True)
@@ -210,6 +245,8 @@ class Batch:
     in_list: Tensor
     # [sentences]: index in the corpus
     numbers: Tensor
+    # evidence as columns, [2, n], with places in the framed sequence
+    facts: Mapping[str, Tensor]
 
     @staticmethod
     def of(items: Sequence[Item]) -> Batch:
@@ -223,7 +260,15 @@ class Batch:
                   np.repeat(np.arange(len(lengths)), lengths), place, pairs.T.copy(),
                   np.concatenate([item.in_list for item in items]),
                   np.concatenate([item.first_sentence + np.arange(len(item.lengths)) for item in items]))
-        return Batch(*map(torch.from_numpy, arrays))
+        framed = np.arange(lengths.sum()) + np.repeat(np.arange(len(lengths)), lengths) + 1
+        starts = np.cumsum(sizes) - sizes
+        facts = {}
+        for name in items[0].facts:
+            is_link = name not in (INLEX, USED)
+            first, second = np.concatenate([item.facts[name] + [[n], [n * is_link]] for item, n
+                                            in zip(items, starts, strict=True)], 1)
+            facts[name] = torch.from_numpy(np.stack([framed[first], framed[second] if is_link else second]))
+        return Batch(*map(torch.from_numpy, arrays), facts)
 
     @cached_property
     def place_from_end(self) -> Tensor:

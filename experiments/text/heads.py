@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -150,9 +150,11 @@ class RuleHead(Head):
 
     def __init__(self, rules: str, adjacent: float | None = 4.0, of_pairs: float | None = 0.3,
                  objective: str = "likelihood", iterations: int = 5, final_iterations: int = 10,
-                 schedule: str = "paper", **options: Any):
+                 schedule: str = "paper", weights: Sequence[float | None] | None = None, **options: Any):
         super().__init__()
-        theory = with_weights(load_rules(rules), adjacent, of_pairs)
+        theory = load_rules(rules)
+        theory = with_weights(theory, adjacent, of_pairs) if weights is None else replace(theory, rules=tuple(
+            replace(rule, weight=weight) for rule, weight in zip(theory.rules, weights, strict=True)))
         self.layer = LogicMP(theory, iterations, schedule=schedule, **options)
         self.without_list = self.layer
         if rules == "adj+list":
@@ -229,7 +231,7 @@ class DocumentHead(RuleHead):
     needs_documents = True
 
     def __init__(self, **options: Any):
-        super().__init__("adj+doc", method="auto", **options)
+        super().__init__("adj+same", method="auto", **options)
 
     def given(self, logits: Tensor, batch: Batch) -> tuple[LogicMP, Tensor, dict[str, Tensor]]:
         return self.layer, frame(logits, batch), {"samename": batch.samename, "label": batch.boundaries}
@@ -257,6 +259,35 @@ class DocumentHead(RuleHead):
         if not run.is_complete:
             found = torch.where(run.is_exact("label")[0, :, 0], found, layer(framed, evidence).argmax(1))
         return found[batch.framed]
+
+
+class NamesHead(RuleHead):
+    """The layer over whole documents, then the adjacent rules with exact inference, sentence by sentence.
+
+    Mentions of names and entries of lexicons are sparse evidence. The adjacent rules come second, because mean field
+    over them makes tokens too sure: then mentions in doubt no longer follow sure ones.
+
+    Args:
+        rules: "adj+doc" or "adj+doc+lex".
+        weights: of the rules, in their order; None for those of the file.
+        iterations, options: of the layer.
+    """
+
+    needs_documents = True
+
+    def __init__(self, rules: str, weights: Sequence[float] | None = None, iterations: int = 3, **options: Any):
+        own = [rule.weight for rule in load_rules(rules).rules] if weights is None else weights
+        super().__init__(rules, weights=own, objective="marginals", iterations=iterations,
+                         final_iterations=iterations, **options)
+        self.adjacent = LogicMP(load_rules("adj"), method="exact", learn_weights=False)
+
+    def given(self, logits: Tensor, batch: Batch) -> tuple[LogicMP, Tensor, dict[str, Tensor]]:
+        return self.layer, frame(logits, batch), {p.name: batch.facts[p.name] for p in self.layer.theory.predicates
+                                                  if p.closed_world}
+
+    def labels(self, logits: Tensor, batch: Batch, answer: str = "") -> Tensor:
+        framed = frame_sentences(self.corrected(logits, batch), batch)
+        return self.adjacent.decode(framed)[batch.sentence, batch.place + 1]
 
 
 class RelaxedHead(RuleHead):

@@ -13,8 +13,8 @@ first token is in an entity are in entities of the same category (`purity`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from .data import Corpus, Document, Sentence
@@ -119,6 +119,8 @@ class Unit:
     sentences: tuple[Sentence, ...]
     # names of one list, `sentence` counted from the unit's first
     pairs: tuple[tuple[Name, Name], ...]
+    # words of two mentions of a name, by kind (names.py)
+    links: Mapping[str, tuple[tuple[Name, Name], ...]] = field(default_factory=dict)
 
     @property
     def n_tokens(self) -> int:

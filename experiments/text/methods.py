@@ -4,6 +4,7 @@
     crf, crf-mean-field, crf-forbidden   chains of learned transitions; the last one allows only those of BIOES
     sl, spl                              circuits of the adjacent rules
     slrelax, logicdist-*, logicmp-*      the rules relaxed, distilled, and as a layer with mean field
+    logicmp-adj+doc, logicmp-adj+doc+lex mentions of names in a document, and lexicons; on the fine-tuned BLSTM
     exact-adj, auto-adj+doc              the layer with exact inference, and with exact inference where that is cheap
 
 One backbone is trained per seed; every method starts from it and has the same budget. Settings are chosen on testa with
@@ -26,6 +27,7 @@ from logicmp import CostError, LogicMPError, compile_rules
 from logicmp.files import write_whole
 from logicmp.limits import Progress, silent
 
+from ..checkpoint import Checkpoint
 from ..runs import Result
 from .encode import Vocabulary
 from .heads import (
@@ -36,13 +38,15 @@ from .heads import (
     ExactHead,
     Head,
     MeanFieldCrf,
+    NamesHead,
     RelaxedHead,
     RuleHead,
     SemanticHead,
     SplHead,
 )
+from .held_out import held_out_logits, learn_weights
 from .model import Backbone
-from .rules import load_rules
+from .rules import load_rules, store_weights
 from .train import Budget, Data, Fitted, Tagger, evaluate, fit
 
 CHOSEN = Path(__file__).with_name("settings.json")
@@ -62,10 +66,13 @@ class Method:
     choices: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     # learning rate of the head (default: that of the budget)
     head_rate: float | None = None
+    # put the layer on the fine-tuned BLSTM; learn its weights from predictions for held-out training documents
+    held_out: str = ""
 
 
 # without damping, neighbours that contradict each other oscillate forever
 LAYER = {"iterations": 5, "damping": 0.5}
+NAMES = {"iterations": 3, "damping": 0.0}
 # the likelihood of sequences without violations grows with the weights: a low rate keeps the weights where mean field
 # still converges
 RULE_RATE = 1e-3
@@ -92,6 +99,10 @@ METHODS: Mapping[str, Method] = {
                                {"logicmp-adj+list": "", "logicmp-adj+list+decode": DECODE}, settings=LAYER,
                                choices={"of_pairs": (0.1, 0.3, 1.0)}, head_rate=RULE_RATE),
     "exact-adj": Method(ExactHead, {"exact-adj": ""}, choices={"adjacent": (2.0, 4.0, 8.0)}, head_rate=RULE_RATE),
+    "logicmp-adj+doc": Method(lambda **options: NamesHead("adj+doc", **options), {"logicmp-adj+doc": ""},
+                              settings=NAMES, held_out="adj+doc", choices={"iterations": (1, 3)}),
+    "logicmp-adj+doc+lex": Method(lambda **options: NamesHead("adj+doc+lex", **options), {"logicmp-adj+doc+lex": ""},
+                                  settings=NAMES, held_out="adj+doc+lex", choices={"iterations": (1, 3)}),
     # 1.0 was chosen on testa, with the layer on the BLSTM of seed 0, from 0.1, 0.3, 1, 2 and 4
     "auto-adj+doc": Method(DocumentHead, {"auto-adj+doc": ""}, settings={**LAYER, "of_pairs": 1.0},
                            choices={"of_pairs": (0.3, 1.0, 2.0)}, head_rate=RULE_RATE),
@@ -121,8 +132,12 @@ def grid(name: str) -> Iterator[dict[str, Any]]:
 
 def store_settings(name: str, settings: Mapping[str, Any], tried: list[tuple[dict[str, Any], float]],
                    path: Path = CHOSEN) -> None:
+    """Store chosen settings; weights of rules go into the file of the rules."""
     stored = json.loads(path.read_text()) if path.exists() else {}
-    stored[name] = {"settings": dict(settings), "testa": [[s, round(f1, 2)] for s, f1 in tried]}
+    if "weights" in settings:
+        store_weights(find_method(name).held_out, settings["weights"])
+    plain = [({what: x for what, x in s.items() if what != "weights"}, f1) for s, f1 in ((settings, 0.0), *tried)]
+    stored[name] = {"settings": plain[0][0], "testa": [[s, round(f1, 2)] for s, f1 in plain[1:]]}
     write_whole(path, json.dumps(stored, indent=1) + "\n", "settings")
 
 
@@ -143,6 +158,8 @@ class Context:
     backbone: Budget = BACKBONE
     fine_tuning: Budget = FINE_TUNING
     hidden: int = 200
+    # whether the seed draws the training documents
+    draws: bool = False
     progress: Progress = silent
     say: Callable[[str], None] = lambda text: None
 
@@ -167,6 +184,8 @@ def train_method(name: str, data: Data, seed: int, context: Context, settings: M
         kept: save a checkpoint.
     """
     settings = load_settings(name) if settings is None else settings
+    if find_method(name).held_out:
+        return put_layer(name, data, seed, context, settings, kept)
     start = train_backbone(data, seed, context)
     torch.manual_seed(seed)
     tagger = make_tagger(name, data.vocabulary, settings, context.hidden)
@@ -181,11 +200,40 @@ def train_method(name: str, data: Data, seed: int, context: Context, settings: M
     return tagger, fitted
 
 
+def put_layer(name: str, data: Data, seed: int, context: Context, settings: Mapping[str, Any], kept: bool
+              ) -> tuple[Tagger, Fitted]:
+    """Put the layer on the fine-tuned BLSTM of a seed; `train_method` describes the arguments.
+
+    The rules have the weights of their file, which `choose` learns. If the seed draws the training documents, weights
+    are learned from these documents alone.
+    """
+    if context.draws:
+        settings = {**settings, "weights": learn_rules(name, data, seed, context, settings)}
+    plain, before = train_method("blstm", data, seed, context)
+    plain.load_state_dict(before.best[""])
+    tagger = Tagger(plain.backbone, find_method(name).make(**settings))
+    fitted = Fitted(before.epoch, before.seconds, {"": [evaluate(tagger, data.testa).f1]}, {"": tagger.state_dict()})
+    state = Checkpoint(context.checkpoint(name, seed) if kept else None, every=0.0)
+    # for `show`
+    state.made_with = {"settings": dict(settings), "hidden": context.hidden}
+    state.save(fitted=asdict(fitted))
+    return tagger, fitted
+
+
+def learn_rules(name: str, data: Data, seed: int, context: Context, settings: Mapping[str, Any]) -> list[float]:
+    """The weights of a method's rules, learned from predictions for held-out training documents."""
+    head = find_method(name).make(**settings)
+    assert isinstance(head, NamesHead)
+    return learn_weights(head, data.train.documents, held_out_logits(data, seed, context), say=context.say)
+
+
 def choose(name: str, data: Data, seed: int, context: Context) -> tuple[dict[str, Any], list[tuple[dict[str, Any],
                                                                                                   float]]]:
     """The settings with the best F1 on testa; of a method with two answers, the last answer counts."""
     tried = []
     for settings in grid(name):
+        if find_method(name).held_out:
+            settings = {**settings, "weights": learn_rules(name, data, seed, context, settings)}
         tagger, fitted = train_method(name, data, seed, context, settings, kept=False)
         tried.append((settings, max(fitted.curves[tagger.head.answers[-1]])))
         context.say(f"{name} {settings}: testa {tried[-1][1]:.2f}")

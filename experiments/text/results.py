@@ -34,6 +34,8 @@ ROWS: Mapping[str, tuple[str, str | None]] = {
     "logicdist-adj+list-q": ("BLSTM w/ LogicDist (adj+list), q", "91.18"),
     "logicmp-adj": ("BLSTM w/ LogicMP (adj)", "91.25"),
     "logicmp-adj+list": ("BLSTM w/ LogicMP (adj+list)", "91.42"),
+    "logicmp-adj+doc": ("BLSTM w/ LogicMP (adj+doc)", None),
+    "logicmp-adj+doc+lex": ("BLSTM w/ LogicMP (adj+doc+lex)", None),
     "exact-adj": ("BLSTM w/ LogicMP exact (adj)", None),
     "auto-adj+doc": ("BLSTM w/ LogicMP exact or mean field (adj+doc)", None),
     "blstm+decode": ("BLSTM, then decode", None),

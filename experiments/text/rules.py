@@ -3,10 +3,13 @@
     adjacent.mln     which label may follow which
     list.mln         in addition: names of one list have the same category
     document.mln     in addition: the same capitalised word in a document has the same category
+    names.mln        without the adjacent rules: mentions of a name in a document, a weight for each pair of categories
+    lexicon.mln      the same, and lexicons from the training entities
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -15,12 +18,14 @@ import torch
 from torch import Tensor
 
 from logicmp import Theory, decode, load_theory
+from logicmp.files import write_whole
 
 from .data import LABELS
 from .encode import Batch
 
 FOLDER = Path(__file__).parent
-FILES = {"adj": "adjacent.mln", "adj+list": "list.mln", "adj+doc": "document.mln"}
+FILES = {"adj": "adjacent.mln", "adj+list": "list.mln", "adj+same": "document.mln", "adj+doc": "names.mln",
+         "adj+doc+lex": "lexicon.mln"}
 # the logit of O at a boundary token, far above any weight
 CERTAIN = 30.0
 OUTSIDE = LABELS.index("O")
@@ -28,7 +33,7 @@ OUTSIDE = LABELS.index("O")
 
 @cache
 def load_rules(name: str) -> Theory:
-    """The theory of "adj", "adj+list" or "adj+doc"."""
+    """The theory of one of `FILES`."""
     return load_theory(FOLDER / FILES[name])
 
 
@@ -41,6 +46,17 @@ def with_weights(theory: Theory, adjacent: float | None, of_pairs: float | None)
     """The same rules with other weights, or without."""
     return replace(theory, rules=tuple(replace(rule, weight=of_pairs if is_pair_rule(theory, k) else adjacent)
                                        for k, rule in enumerate(theory.rules)))
+
+
+def store_weights(name: str, weights: Sequence[float]) -> None:
+    """Write the weights of all rules into their file; every rule is on a line of its own."""
+    path = FOLDER / FILES[name]
+    lines = path.read_text().splitlines()
+    places = [rule.span.line - 1 for rule in load_rules(name).rules]
+    for place, weight in zip(places, weights, strict=True):
+        lines[place] = f"{weight:g} {lines[place].split(' ', 1)[1]}"
+    write_whole(path, "\n".join(lines) + "\n", "rules")
+    load_rules.cache_clear()
 
 
 # transitions

@@ -1,12 +1,15 @@
 """Tag a sentence before and after the rules, and explain which rules changed it.
 
     python -m experiments.text show "West Indian all-rounder Phil Simmons took four for 38"
+    python -m experiments.text show --method logicmp-adj+doc "Phil Simmons took four for 38 | Simmons said nothing"
 
 "before" are the logits of the model that was trained with the layer, "after" is the output of the layer. Separate the
 lines of a document with |: a list can span several lines.
 """
 
 from __future__ import annotations
+
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -16,9 +19,11 @@ from logicmp import LogicMPError
 from ..checkpoint import Checkpoint
 from .data import LABELS, Corpus, Document, Sentence, load_corpus, load_vectors
 from .encode import Batch, Gazetteer, Vocabulary, encode, normal_form
-from .heads import RuleHead
+from .heads import NamesHead, RuleHead
 from .lists import split_units
 from .methods import Context, make_tagger
+from .moved import rule_amounts, shorten
+from .names import LINKS, common_words, whole_document
 from .rules import decode_tags
 from .train import Tagger
 
@@ -36,7 +41,7 @@ def show(text: str, method: str, seed: int, folder: str | None, context: Context
     # the vocabulary learns vectors for words of the training data
     wanted |= {form for d in train for s in d.sentences for w in s.words for form in (w.lower(), normal_form(w))}
     vocabulary = Vocabulary.build(train, [corpus], load_vectors(wanted, folder))
-    return explain(load_tagger(method, seed, vocabulary, context), vocabulary, corpus)
+    return explain(load_tagger(method, seed, vocabulary, context), vocabulary, corpus, train)
 
 
 def to_corpus(text: str) -> Corpus:
@@ -58,11 +63,12 @@ def load_tagger(method: str, seed: int, vocabulary: Vocabulary, context: Context
 
 
 @torch.no_grad()
-def explain(tagger: Tagger, vocabulary: Vocabulary, corpus: Corpus) -> str:
-    """The text of `show`."""
+def explain(tagger: Tagger, vocabulary: Vocabulary, corpus: Corpus, train: Corpus = ()) -> str:
+    """The text of `show`; `train` is the training data, for lexicons."""
     head = tagger.head
     assert isinstance(head, RuleHead)
-    batch = Batch.of(encode(corpus, vocabulary, Gazetteer(()), split_units))
+    units = partial(whole_document, common=common_words(train)) if head.needs_documents else split_units
+    batch = Batch.of(encode(corpus, vocabulary, Gazetteer(train), units))
     logits = tagger.backbone(batch)
     after = head.corrected(logits, batch)
     p, q = torch.softmax(logits, 1), torch.softmax(after, 1)
@@ -78,7 +84,10 @@ def explain(tagger: Tagger, vocabulary: Vocabulary, corpus: Corpus) -> str:
              or float((p[k] - q[k]).abs().max()) >= MOVED]
     lines += ["", "changed by the rules" if moved else f"the rules change no probability by {MOVED:g} or more"]
     for k in moved:
-        lines += _explain_token(k, head, logits, batch, p[k], q[k], words)
+        if isinstance(head, NamesHead):
+            lines += _explain_name(k, head, logits, batch, p[k], q[k], words)
+        else:
+            lines += _explain_token(k, head, logits, batch, p[k], q[k], words)
     return "\n".join(lines) + "\n"
 
 
@@ -105,6 +114,26 @@ def _explain_token(k: int, head: RuleHead, logits: Tensor, batch: Batch, p: Tens
                           if place != int(batch.framed[k])]
                 if abs(amount) >= 0.01:
                     lines.append(f"    {amount:+.3f}     with {' and '.join(others) or words[k]}")
+    return lines
+
+
+def _explain_name(k: int, head: NamesHead, logits: Tensor, batch: Batch, p: Tensor, q: Tensor, words: list[str]
+                  ) -> list[str]:
+    """What each rule adds to the log-odds of the label that gained most over the one that lost most."""
+    gained, lost = int((q - p).argmax()), int((p - q).argmax())
+    lines = [f"  {words[k]}: {LABELS[lost]} {float(p[lost]):.3f} -> {float(q[lost]):.3f}, "
+             f"{LABELS[gained]} {float(p[gained]):.3f} -> {float(q[gained]):.3f}"]
+    before, after = logits.argmax(1), logits.argmax(1)
+    before[k], after[k] = lost, gained
+    amounts = rule_amounts(head, logits, batch, before, after)
+    for rule in amounts.abs().argsort(descending=True)[:SHOWN].tolist():
+        if abs(float(amounts[rule])) >= 0.01:
+            lines.append(f"    {float(amounts[rule]):+.3f}   {shorten(str(head.layer.theory.rules[rule]))}")
+    at = {int(place): n for n, place in enumerate(batch.framed)}
+    others = {at[int(b if a == batch.framed[k] else a)] for kind in LINKS for a, b in batch.facts[kind].T
+              if int(batch.framed[k]) in (int(a), int(b))}
+    if others:
+        lines.append("    linked to " + ", ".join(f"{words[n]} (word {n + 1})" for n in sorted(others)))
     return lines
 
 
