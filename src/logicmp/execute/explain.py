@@ -122,7 +122,8 @@ def strongest(normal: NormalRule, weight: Tensor, atom: AtomIndex, q: Mapping[st
 def _strongest_of(pieces: Sequence[_Piece], types: Mapping[str, str], theory: Theory,
                   top: int) -> list[tuple[float, dict[str, str]]]:
     """Add up what the products of a rule give to the same grounding, and return the largest sums."""
-    which, inverse = torch.cat([piece.rows for piece in pieces]).unique(dim=0, return_inverse=True)
+    which, inverse = torch.cat([piece.rows for piece in pieces]).unique(  # type: ignore[no-untyped-call]
+        dim=0, return_inverse=True)
     amounts = torch.cat([piece.amounts for piece in pieces])
     sums = amounts.new_zeros(len(which)).index_add_(0, inverse, amounts)
     best = torch.topk(sums.abs(), min(top, len(sums))).indices
@@ -204,10 +205,17 @@ def _value(factor: Factor, places: Mapping[str, Tensor], q: Mapping[str, Tensor]
         term = torch.ones(())
         for part in cube.factors:
             term = term * _value(part, inner, q, sizes)
-        term = term.expand(torch.broadcast_shapes(term.shape, *(x.shape for x in inner.values())))
+        term = term.expand(_shape(term, inner))
         # `sum` over no axes is one over all axes
         total = total + coefficient * (term.sum(tuple(range(-len(cube.variables), 0))) if cube.variables else term)
-    return total.expand(torch.broadcast_shapes(total.shape, *(x.shape for x in result.values()))).prod(-1)
+    return total.expand(_shape(total, result)).prod(-1)
+
+
+def _shape(x: Tensor, others: Mapping[str, Tensor]) -> torch.Size:
+    """The shape of a tensor together with others."""
+    found: torch.Size = torch.broadcast_shapes(  # type: ignore[no-untyped-call]
+        x.shape, *(y.shape for y in others.values()))
+    return found
 
 
 def _over(v: Range, places: Mapping[str, Tensor], sizes: Mapping[str, int]) -> dict[str, Tensor]:

@@ -42,7 +42,7 @@ def is_thin(rows: RowPlan, lengths: Sequence[int], shares: Shares, are_shared: b
     """
     read = sum(lengths[o.value] for root in rows.roots for o in root.form.operands)
     n_rows, n_read = shares.total(np.array([rows.n_rows, read])).tolist()
-    return 0 < n_rows < (n_read if are_shared else read)
+    return bool(0 < n_rows < (n_read if are_shared else read))
 
 
 def _is_symmetric(value: ReadAll, theory: Theory) -> bool:

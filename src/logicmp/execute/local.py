@@ -109,8 +109,8 @@ def find_part(columns: Sequence[np.ndarray], n: int, width: int, shares: Shares)
         slots.append((n_shared + np.cumsum(is_shared) - 1)[at[is_shared[at]]])
         n_places, n_shared = n_places + len(at), n_shared + int(is_shared.sum())
     none = np.zeros(0, dtype=np.int64)
-    return Part(*(np.concatenate([none, *pieces]) for pieces in (places, own, shared, slots)), n_shared, width,
-                shares)
+    joined = [np.concatenate([none, *pieces]) for pieces in (places, own, shared, slots)]
+    return Part(joined[0], joined[1], joined[2], joined[3], n_shared, width, shares)
 
 
 def take_parts(rows: RowPlan, lengths: Mapping[str, tuple[int, int]], shares: Shares) -> dict[Hashable, Part]:
@@ -125,7 +125,7 @@ def take_parts(rows: RowPlan, lengths: Mapping[str, tuple[int, int]], shares: Sh
     """
     grouped = {k for value in rows.values if isinstance(value, Grouped) for k, _ in value.parts}
     made = {k: value for k, value in enumerate(rows.values) if isinstance(value, Made)}
-    sizes: dict[Hashable, tuple[int, int]] = dict(lengths)
+    sizes: dict[Hashable, tuple[int, int]] = {name: size for name, size in lengths.items()}  # noqa: C416
     sizes |= {k: (value.n_places, 1) for k, value in made.items() if k not in grouped}
     forms = {id(form): form for form in (*(value.form for value in made.values()),
                                          *(root.form for root in rows.roots))}
@@ -139,7 +139,7 @@ def take_parts(rows: RowPlan, lengths: Mapping[str, tuple[int, int]], shares: Sh
                 if (value.predicate if isinstance(value, ReadAll) else operand.value) == key:
                     columns.setdefault(id(form.columns[j]), (form.columns[j], []))[1].append((form, j))
         if key in made:
-            columns.setdefault(id(made[key].output), (made[key].output, []))[1].append((made[key], 0))  # type: ignore[index]
+            columns.setdefault(id(made[key].output), (made[key].output, []))[1].append((made[key], 0))
         part = found[key] = find_part([column for column, _ in columns.values()], n, width, shares)
         number = np.zeros(n, dtype=np.int32)
         number[part.places] = np.arange(len(part.places), dtype=np.int32)
@@ -154,7 +154,7 @@ def take_parts(rows: RowPlan, lengths: Mapping[str, tuple[int, int]], shares: Sh
                     user.columns = (*user.columns[:j], new, *user.columns[j + 1 :])
             del column
         if key in made:
-            made[key].n_places = len(part.places)  # type: ignore[index]
+            made[key].n_places = len(part.places)
     return found
 
 

@@ -128,7 +128,9 @@ def add_product(total: Tensor | None, left: Tensor, right: Tensor, alpha: float 
         for start, block in _blocks(right):
             out.baddbmm_(a[:, :, start : start + block.shape[1]], block, alpha=alpha)
     else:
-        for start, block in _blocks(right.mT):
+        columns = right.mT
+        assert isinstance(columns, DTensor)
+        for start, block in _blocks(columns):
             out[:, :, start : start + block.shape[1]].baddbmm_(a, block.mT, alpha=alpha)
     return total
 

@@ -34,7 +34,7 @@ def compiled(function: F, is_inlined: bool = False) -> F:
     """Compile a function at its first call, and cache the result on disk; it must not allocate arrays."""
     made = numba.njit(cache=True, nogil=True, forceinline=is_inlined, **OPTIONS)(function)
     cache_file = getattr(getattr(made, "_cache", None), "_cache_file", None)
-    if hasattr(cache_file, "_source_stamp"):
+    if cache_file is not None and hasattr(cache_file, "_source_stamp"):
         cache_file._source_stamp = zlib.crc32(SOURCES), len(SOURCES)
     return cast(F, made)
 

@@ -92,8 +92,8 @@ def _change(g: Fields, s: World, v: int, new: int) -> None:
         begin = np.int64(g.begin[i])
         if others & mask:
             # the only false one of the others gains or loses the weight, else all of them
-            j = begin + (others >> half)
-            add(g, s, g.var[j], g.set[j], weight)
+            only = begin + (others >> half)
+            add(g, s, g.var[only], g.set[only], weight)
         else:
             for j in range(begin, begin + g.kind_length[kind]):
                 if g.var[j] != v:

@@ -195,7 +195,7 @@ def prepare(network: Network, tables: bool = False) -> Prepared:
     order = sort_order(2 * var.astype(np.int64) + ~is_deciding)
     first = np.concatenate([[0], np.cumsum(np.bincount(var, minlength=n))])
     begins = np.concatenate([[0], np.cumsum(lengths)])
-    kind, *kinds = _kinds(chosen, begins, weight, owner)
+    kind, kind_set, kind_place, kind_weight, kind_length = _kinds(chosen, begins, weight, owner)
     kind, feature, literals = kind[order], owner[order], np.stack([var, chosen], 1)
     is_tied = np.zeros(n, dtype=bool)
     is_tied[var[is_tie[owner]]] = True
@@ -205,7 +205,7 @@ def prepare(network: Network, tables: bool = False) -> Prepared:
     n_possible = np.diff(np.cumsum(np.append(0, domain))[starts])
     fields = Fields(
         starts, domain, base, begins, literals[:, 0], literals[:, 1], weight, first, feature,
-        begins.astype(np.uint32)[feature], kind, *kinds,
+        begins.astype(np.uint32)[feature], kind, kind_set, kind_place, kind_weight, kind_length,
         first[:-1] + np.bincount(var[is_deciding], minlength=n), network.sets.table(),
         *_single_values(network), network.n_own, new[decider], inside, *followers(network),
         np.flatnonzero(n_possible[: network.n_own] > 1), is_tied)
