@@ -202,7 +202,7 @@ class HingeLossMRF(Method):
 
     def _stopped(self, truth: np.ndarray, limits: Limits, done: int, change: float) -> tuple[np.ndarray, Status, str]:
         return truth, Status.TIME if done else Status.NONE, (
-            f"{self.name} was stopped after {limits.seconds} s and {done} rounds, the last change was {change:.2g}")
+            f"{self.name} was stopped after {limits.seconds:.3g} s and {done} rounds, the last change was {change:.2g}")
 
     def _unfinished(self, truth: np.ndarray, change: float) -> tuple[np.ndarray, Status, str]:
         return truth, Status.ITERATIONS if self.iterations else Status.NONE, (

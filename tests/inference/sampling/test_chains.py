@@ -90,7 +90,7 @@ def test_chains_that_disagree_are_reported_and_may_change_how_they_step() -> Non
 def test_a_run_without_time_makes_at_least_one_step_of_each_chain() -> None:
     found = run(lambda chain, step: float(chain), seconds=0.0)
     assert found.p[1] == 0.5
-    assert found.notes[0] == "test was stopped after 0.0 s"
+    assert found.notes[0] == "test was stopped after 0 s"
     assert found.notes[-1] == "too few samples to compare the chains"
 
 

@@ -198,7 +198,7 @@ class Chains:
         notes = [f"{self.n_chains} chains of {n_counted:,} samples each after "
                  f"{sum(self._done) // self.n_chains - n_counted:,} to burn in", *found]
         if status is Status.TIME:
-            notes.insert(0, f"{self.name} was stopped after {self.limits.seconds} s")
+            notes.insert(0, f"{self.name} was stopped after {self.limits.seconds:.3g} s")
         elif status is Status.ITERATIONS and batches.n >= MIN_BATCHES:
             error = float(np.sqrt(batches.variance(cut).max(initial=0)))
             if self.effective is None and error > self.error:

@@ -93,7 +93,7 @@ def best_world(network: Network, weights: np.ndarray | None = None, solver: str 
                 raise LogicMPError(f"MaxWalkSAT found no world that satisfies the hard rules in {walk.flips:,} flips: "
                                    f"the best violates {walk.n_violated_hard:,} of their groundings; the hard rules "
                                    f"are:{list_hard_rules(network)}", HINT)
-            late = f", stopped after {limits.seconds} s" if walk.is_late else ""
+            late = f", stopped after {limits.seconds:.3g} s" if walk.is_late else ""
             notes.append(f"MaxWalkSAT: {walk.flips:,} flips in {walk.seconds:.2g} s{late}")
             # a world that violates nothing is the best
             status = Status.OPTIMAL if walk.n_violated == 0 else Status.TIME if walk.is_late else Status.ITERATIONS
