@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import signal
 import threading
 
 import numpy as np
@@ -43,10 +44,13 @@ def test_an_interrupt_is_raised_while_the_solver_runs(monkeypatch: pytest.Monkey
         is_over.wait()
 
     monkeypatch.setattr("scipy.optimize.milp", slow)
+    # a shell lets jobs in the background ignore interrupts
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
             solve_ilp(build_arrays(network_of("p = {A}\nS(p)\n1 S(x)"), unary_features=True), None)
     finally:
+        signal.signal(signal.SIGINT, before)
         is_over.set()
 
 
