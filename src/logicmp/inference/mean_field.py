@@ -250,7 +250,8 @@ class MeanField(Method):
         logits = run.iterate(replace(schedule, tolerance=0.0), start, watch, correct)
         if last[0].number == 0:
             status = Status.NONE
-        late = f"mean field was stopped after {limits.seconds:.3g} s and {last[0].number} iterations"
+        after = "" if limits.seconds is None else f"{limits.seconds:.3g} s and "
+        late = f"mean field was stopped after {after}{last[0].number} iterations"
         return _Found(logits, float(last[0].elbo()) - surplus, change / (1 - damping), status,
                       [late] if status in (Status.TIME, Status.NONE) else [], trace)
 
