@@ -10,6 +10,7 @@ A closed join, as this one, is made in pieces: only the rows that the last liter
 from __future__ import annotations
 
 import math
+import mmap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -231,25 +232,49 @@ class Joined:
     # for how many rows each stands; None for one
     counts: np.ndarray | None = None
 
-    def append(self, more: Joined, is_first: bool) -> None:
-        """Add rows in place: the system moves a long array to a longer one without a copy of its memory.
-
-        Args:
-            is_first: whether the columns may still be those of a pattern.
-        """
-        pairs: list[tuple[dict[Any, np.ndarray], dict[Any, np.ndarray]]] = [
-            (self.columns, more.columns), (self.places, more.places)]
-        for own, new in pairs:
-            for key, x in new.items():
-                if is_first:
-                    own[key] = np.array(own[key])
-                own[key].resize(self.n + more.n, refcheck=False)
-                own[key][self.n :] = x
-        self.n += more.n
-
     def take(self, chosen: np.ndarray) -> Joined:
         return Joined(len(chosen), {name: x[chosen] for name, x in self.columns.items()},
                       {k: x[chosen] for k, x in self.places.items()})
+
+
+class _Pile:
+    """The rows of a join while it is made, in pieces.
+
+    Each column grows in memory of its own, by doubling: what is not used yet takes none, and what was outgrown is
+    returned at once. Pieces that are collected and joined at the end leave holes of their own size on the heap.
+    """
+
+    def __init__(self) -> None:
+        self.n = 0
+        self._only: Joined | None = None
+        self._rooms: list[dict[Any, np.ndarray]] = [{}, {}]
+
+    def add(self, piece: Joined) -> None:
+        if self._only is None and not self.n:
+            # one piece alone: no copies
+            self._only, self.n = piece, piece.n
+            return
+        if self._only is not None:
+            first, self._only, self.n = self._only, None, 0
+            self._append(first)
+        self._append(piece)
+
+    def _append(self, piece: Joined) -> None:
+        for rooms, new in zip(self._rooms, (piece.columns, piece.places), strict=True):
+            for key, x in new.items():
+                if key not in rooms or self.n + piece.n > len(rooms[key]):
+                    length = max(2 * (self.n + piece.n), PIECE)
+                    room: np.ndarray = np.frombuffer(mmap.mmap(-1, length * x.itemsize), x.dtype)
+                    room[: self.n] = rooms[key][: self.n] if key in rooms else ()
+                    rooms[key] = room
+                rooms[key][self.n : self.n + piece.n] = x
+        self.n += piece.n
+
+    def rows(self) -> Joined | None:
+        """All rows; None if there are no pieces."""
+        if self._only is not None or (not self._rooms[0] and not self._rooms[1]):
+            return self._only or (Joined(self.n, {}, {}) if self.n else None)
+        return Joined(self.n, *({key: room[: self.n] for key, room in rooms.items()} for rooms in self._rooms))
 
 
 def estimate_rows(patterns: Sequence[Pattern]) -> float:
@@ -300,9 +325,7 @@ def join_patterns(patterns: Sequence[Pattern], wanted: Iterable[int], keep: Iter
     # the variables that are needed after each step
     needed = [kept | in_conditions | {n for k in order[step + 1 :] for n in patterns[k].names}
               for step in range(len(order))]
-    # the rows so far, and the length of each piece
-    done: list[Joined] = []
-    pieces: list[int] = []
+    done = _Pile()
     total = 0
 
     def finish(rows: Joined) -> None:
@@ -313,12 +336,7 @@ def join_patterns(patterns: Sequence[Pattern], wanted: Iterable[int], keep: Iter
             rows = rows.take(np.flatnonzero(left != right))
         total += rows.n
         guard(total)
-        piece = Joined(rows.n, {n: x for n, x in rows.columns.items() if n in kept}, rows.places)
-        if not done:
-            done.append(piece)
-        else:
-            done[0].append(piece, len(pieces) == 1)
-        pieces.append(rows.n)
+        done.add(Joined(rows.n, {n: x for n, x in rows.columns.items() if n in kept}, rows.places))
 
     def extend(rows: Joined, step: int) -> None:
         if step == len(order):
@@ -363,10 +381,8 @@ def join_patterns(patterns: Sequence[Pattern], wanted: Iterable[int], keep: Iter
     if order[0] in wanted_set:
         places[order[0]] = np.arange(first.n, dtype=np.int32) if first.places is None else first.places
     extend(Joined(first.n, columns, places), 1)
-    if done:
-        return done[0]
     empty = np.zeros(0, dtype=np.int32)
-    return Joined(0, dict.fromkeys(kept, empty), dict.fromkeys(wanted_set, empty))
+    return done.rows() or Joined(0, dict.fromkeys(kept, empty), dict.fromkeys(wanted_set, empty))
 
 
 def project(columns: Sequence[np.ndarray], names: tuple[str, ...], sizes: tuple[int, ...],
