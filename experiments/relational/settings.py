@@ -65,8 +65,7 @@ class Round:
 GRIDS: Mapping[str, tuple[Round, ...]] = {
     "logicmp": (Round("logicmp", {"scale": (0.03, 0.1, 0.3, 1.0, 3.0), "bias": (-3.0, -1.5, -0.5, 0.0),
                                   "iterations": (2, 5, 15), "reduce": ("sum", "mean")}),),
-    "logicmp+weights": (Round("logicmp+weights", {"iterations": (1, 5), "positive": (1.0, 10.0)}),
-                        Round("logicmp+weights", {"order": (False, True)})),
+    "logicmp+weights": (Round("logicmp+weights", {"iterations": (1, 5), "positive": (1.0, 10.0)}),),
     # first LogicMP's settings, scored by its own output (of equals, the weights of the protocol); then the learning
     # rate; then which model, which atoms it is distilled on and how many models are averaged; then the weight of the
     # likeliest atoms, with the model that trains faster

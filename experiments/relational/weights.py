@@ -86,16 +86,11 @@ def learn_weights(train: list[Split], split: Split, context: Context) -> SharedL
     layers = [SharedLayer(s, shared, iterations, damping, reduce) for s in train]
     own = SharedLayer(split, shared, iterations, damping, reduce)
     positive = torch.tensor(context.get("positive", 5.0))
-    is_order = context.get("order", False)
 
     def losses() -> Iterator[Tensor]:
         for layer in layers:
             truth = torch.from_numpy(layer.split.truth).float()
-            scores = layer.scores()
-            loss = nn.functional.binary_cross_entropy_with_logits(scores, truth, pos_weight=positive)
-            if is_order:
-                # the log-probability of a true query among all queries; a little of the other loss sets the level
-                loss = nn.functional.cross_entropy(scores, truth / truth.sum()) + 0.1 * loss
+            loss = nn.functional.binary_cross_entropy_with_logits(layer.scores(), truth, pos_weight=positive)
             yield (loss + context.get("prior", 1e-3) * shared.scaled.square().sum()) / len(layers)
 
     descend(shared, losses, split, own.scores, context, context.get("steps", 60), context.get("rate", 0.1))

@@ -237,9 +237,8 @@ def opposites(n: int, name: str = "made/up") -> Split:
     return build_split(name, PREDICATES, rules, facts, queries)
 
 
-@pytest.mark.parametrize("is_order", [False, True])
-def test_weights_learned_on_one_split_serve_another(is_order: bool) -> None:
-    context = Context(settings={"steps": 40, "order": is_order})
+def test_weights_learned_on_one_split_serve_another() -> None:
+    context = Context(settings={"steps": 40})
     test = opposites(9)
     assert average_precision(test, run_method("logicmp", test, context).round(decimals=3)) == 0.5
     assert average_precision(test, learn_weights([opposites(5), opposites(7)], test, context).scores()) == 1.0
