@@ -82,5 +82,5 @@ def measure_steps(items: Sequence[Item], encoder: Callable[[], nn.Module], setti
 def measure(items: Sequence[Item], encoder: Callable[[], nn.Module], settings: Settings,
             progress: Progress = silent) -> dict[str, Any]:
     steps = measure_steps(items, encoder, settings, progress=progress)
-    return {"layer_ms": measure_layer(items, settings.iterations, progress=progress), "step_ms": steps,
+    return {"layer_ms": measure_layer(items, progress=progress), "step_ms": steps,
             "step_ratio": round(steps["logicmp"] / steps["pair"], 3), "batch": settings.batch}
