@@ -97,9 +97,9 @@ def find_moved(tagger: Tagger, part: Part) -> tuple[list[Moved], list[Moved]]:
                 near[max(start, start + first - 1) : start + last + 2] = True
                 amounts = rule_amounts(head, logits, batch, plain, torch.where(near, final, plain))
                 kind, amount, best = _strongest(amounts.tolist(), rules)
-                labels = [" ".join(LABELS[n] for n in x[name].tolist()) for x in (plain, final)]
+                before, after = (" ".join(LABELS[n] for n in x[name].tolist()) for x in (plain, final))
                 (mended if is_found[1] else spoilt).append(Moved(
-                    " ".join(sentence.words[first : last + 1]), *labels, kind, best, amount))
+                    " ".join(sentence.words[first : last + 1]), before, after, kind, best, amount))
     return mended, spoilt
 
 
