@@ -4,7 +4,7 @@
 
 A mended name is an annotated entity that the tagger with rules finds and the same tagger without rules does not; a
 spoilt name is one that only the tagger without rules finds. The log-odds of two labels of a word are those of the
-tagger plus one amount for each rule; the table shows the rule with the largest amount.
+tagger plus one amount for each rule; the table shows the evidence whose rules add most, and the strongest of them.
 """
 
 from __future__ import annotations
@@ -30,12 +30,14 @@ LONGEST = 3
 
 @dataclass(frozen=True)
 class Moved:
-    """A name that the rules moved, and the rule that moved it most."""
+    """A name that the rules moved, and what moved it most."""
 
     name: str
     # labels of its words, without rules and with them
     before: str
     after: str
+    # the evidence whose rules together moved it most, the strongest of these rules, and the log-odds of all of them
+    kind: str
     rule: str
     amount: float
 
@@ -83,37 +85,48 @@ def find_moved(tagger: Tagger, part: Part) -> tuple[list[Moved], list[Moved]]:
         plain, final = logits.argmax(1), head.labels(logits, batch)
         starts = (batch.lengths.cumsum(0) - batch.lengths).tolist()
         for k, start in enumerate(starts):
-            own = slice(start, start + int(batch.lengths[k]))
-            found = [to_entities([LABELS[n] for n in labels[own].tolist()]) for labels in (plain, final)]
             sentence = sentences[item.first_sentence + k]
-            for first, last, category in sorted(to_entities(sentence.tags)):
-                is_found = [(first, last, category) in one for one in found]
+            for first, last, _ in sorted(to_entities(sentence.tags)):
+                name = slice(start + first, start + last + 1)
+                # strict: an entity is found if all its labels are right
+                is_found = [torch.equal(labels[name], batch.labels[name]) for labels in (plain, final)]
                 if is_found[0] == is_found[1] or last - first >= LONGEST:
                     continue
                 # the name, and the words beside it
                 near = torch.zeros_like(plain, dtype=torch.bool)
                 near[max(start, start + first - 1) : start + last + 2] = True
                 amounts = rule_amounts(head, logits, batch, plain, torch.where(near, final, plain))
-                best = int(amounts.argmax())
-                labels = [" ".join(LABELS[n] for n in x[start + first : start + last + 1].tolist())
-                          for x in (plain, final)]
+                kind, amount, best = _strongest(amounts.tolist(), rules)
+                before, after = (" ".join(LABELS[n] for n in x[name].tolist()) for x in (plain, final))
                 (mended if is_found[1] else spoilt).append(Moved(
-                    " ".join(sentence.words[first : last + 1]), *labels,
-                    rules[best] if amounts[best] > 0 else "adjacent", float(amounts[best])))
+                    " ".join(sentence.words[first : last + 1]), before, after, kind, best, amount))
     return mended, spoilt
+
+
+def _strongest(amounts: Sequence[float], rules: Sequence[str]) -> tuple[str, float, str]:
+    """The kind of evidence whose rules add most, their sum, and the strongest of them; "adjacent" if none adds."""
+    total: dict[str, float] = {}
+    for amount, rule in zip(amounts, rules, strict=True):
+        kind = rule.partition("(")[0]
+        total[kind] = total.get(kind, 0.0) + amount
+    kind = max(total, key=lambda one: total[one])
+    if total[kind] <= 0:
+        return "adjacent", 0.0, "adjacent.mln"
+    return kind, total[kind], max((x, rule) for x, rule in zip(amounts, rules, strict=True)
+                                  if rule.startswith(f"{kind}("))[1]
 
 
 def as_text(mended: Sequence[Moved], spoilt: Sequence[Moved], n: int, seed: int = 0) -> str:
     """Markdown: `n` of each, drawn at random, and how often each kind of rule moved a name."""
     parts = []
     for title, names in (("mended", mended), ("spoilt", spoilt)):
-        drawn = sorted(random.Random(seed).sample(list(names), min(n, len(names))), key=lambda one: one.rule)
-        rows = [[one.name, one.before, one.after, f"`{one.rule}`", f"{one.amount:+.1f}"] for one in drawn]
+        drawn = random.Random(seed).sample(list(names), min(n, len(names)))
+        drawn.sort(key=lambda one: (one.kind, one.name))
+        rows = [[one.name, one.before, one.after, one.kind, f"{one.amount:+.1f}", f"`{one.rule}`"] for one in drawn]
         kinds: dict[str, int] = {}
         for one in names:
-            kind = one.rule.partition("(")[0]
-            kinds[kind] = kinds.get(kind, 0) + 1
+            kinds[one.kind] = kinds.get(one.kind, 0) + 1
         counted = ", ".join(f"{kind} {count}" for kind, count in sorted(kinds.items(), key=lambda entry: -entry[1]))
-        parts += [f"{len(names)} {title} names of at most {LONGEST} words, by their strongest rule: {counted}.",
-                  table([title, "without rules", "with rules", "strongest rule", "log-odds"], rows)]
+        parts += [f"{len(names)} {title} names of at most {LONGEST} words, by their strongest evidence: {counted}.",
+                  table([title, "without rules", "with rules", "evidence", "log-odds", "its strongest rule"], rows)]
     return "\n\n".join(parts) + "\n"

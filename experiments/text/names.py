@@ -7,8 +7,8 @@
 in category to different degrees (share of pairs in the training documents):
 
     whole        Simmons ... Simmons                  the whole name is the same                        99%
-    last         Simmons ... Phil Simmons             a word, and the last word of a longer name        95%
-    part         China ... China Daily                any other word that two different names share     78%
+    last         Simmons ... Phil Simmons             a word, and the last word of a longer name        97%
+    part         China ... China Daily                any other word that two different names share     79%
     headline     SIMMONS WINS ... Simmons             a word in a line of capitals, and outside one     80%
 """
 
