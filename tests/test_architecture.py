@@ -17,7 +17,7 @@ ROOMS = ["errors", "arguments", "files", "limits", "page", "parse", "recipes", "
 # next to the pipeline, with the rooms they may import
 BESIDE = {"oracle": {"errors", "parse", "oracle"},
           "testing": {*ROOMS[: ROOMS.index("layer") + 1], "oracle", "testing"},
-          "__init__": {*ROOMS, "oracle", "testing"}, "__main__": {"cli"}}
+          "__init__": {*ROOMS, "oracle", "testing"}, "__main__": {"limits", "cli"}}
 INSIDE_INFERENCE = ["method", "report", "answers", "moves", "search", "sampling", "exact", "bp", "hlmrf_loops", "hlmrf",
                     "tap", "mean_field", "auto", "run"]
 TORCH = ("execute/", "layer.py", "estimator.py", "inference/exact/", "inference/search/tensors.py",

@@ -91,8 +91,8 @@ class BeliefPropagation(Method):
         while done < self.iterations and change > self.tolerance:
             if limits.seconds is not None and messages.shares.agree(limits.is_over(seconds)):
                 return Status.TIME if done else Status.NONE, (
-                    f"{self.name} was stopped after {limits.seconds:.3g} s and {done} rounds of messages, the last change "
-                    f"was {change:.2g}")
+                    f"{self.name} was stopped after {limits.seconds:.3g} s and {done} rounds of messages, the last "
+                    f"change was {change:.2g}")
             begin = limits.now()
             belief = messages.beliefs()
             change = messages.update(belief, calm.damping)
