@@ -91,10 +91,11 @@ def _read_all(sources: Iterable[Source | _Table], theory: Theory, progress: Prog
     for source in sources:
         if isinstance(source, _Table):
             _add_table(source, reader)
+            del source
+            release_unused()
         else:
             _read(source, reader, progress)
-        del source
-        release_unused()
+            del source
     progress("indexing", 0, 0)
     return reader.finish()
 

@@ -260,7 +260,8 @@ class _Pile:
         self._append(piece)
 
     def _append(self, piece: Joined) -> None:
-        for rooms, new in zip(self._rooms, (piece.columns, piece.places), strict=True):
+        added: tuple[dict[Any, np.ndarray], dict[Any, np.ndarray]] = piece.columns, piece.places
+        for rooms, new in zip(self._rooms, added, strict=True):
             for key, x in new.items():
                 if key not in rooms or self.n + piece.n > len(rooms[key]):
                     length = max(2 * (self.n + piece.n), PIECE)
@@ -274,7 +275,8 @@ class _Pile:
         """All rows; None if there are no pieces."""
         if self._only is not None or (not self._rooms[0] and not self._rooms[1]):
             return self._only or (Joined(self.n, {}, {}) if self.n else None)
-        return Joined(self.n, *({key: room[: self.n] for key, room in rooms.items()} for rooms in self._rooms))
+        columns, places = ({key: room[: self.n] for key, room in rooms.items()} for rooms in self._rooms)
+        return Joined(self.n, columns, places)
 
 
 def estimate_rows(patterns: Sequence[Pattern]) -> float:
