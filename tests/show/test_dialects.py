@@ -9,6 +9,7 @@ import pytest
 
 from logicmp import Evidence, LogicMPError, Theory, infer, load_facts, load_theory, parse_facts, parse_theory
 from logicmp.cli.convert import Dialect, _read
+from logicmp.limits import silent
 from logicmp.show.dialects import DIALECTS, Written, write_dialect
 
 # rules are lost, or atoms are no longer exclusive
@@ -21,7 +22,7 @@ def read_back(done: Written, dialect: str, folder: Path) -> tuple[Theory, Eviden
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
     is_pair = ".mln" in done.files
     facts = [str(folder / "out.db")] if ".db" in done.files else []
-    theory, evidence, notes = _read(str(folder / "out.mln" if is_pair else folder), Dialect(dialect), facts)
+    theory, evidence, notes = _read(str(folder / "out.mln" if is_pair else folder), Dialect(dialect), facts, silent)
     assert not [note for note in notes if "left out" in note]
     return theory, evidence
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from ..ground.engine import Alone, Shares
+from ..ground.engine import ALONE, Shares
 from ..parse.theory import Theory
 from ..plan.forms import Form, Made, Operand, ReadAll, RowPlan
 
@@ -60,7 +60,7 @@ class Fused:
     """
 
     def __init__(self, rows: RowPlan, shares: Shares | None = None, parts: Mapping[Hashable, Any] | None = None):
-        self.rows, self.shares, self.parts = rows, shares or Alone(), parts or {}
+        self.rows, self.shares, self.parts = rows, shares or ALONE, parts or {}
 
     def _total(self, key: Hashable, x: np.ndarray) -> np.ndarray:
         """The sum over all processes of what each adds to a value."""

@@ -22,7 +22,7 @@ from ..arguments import wrong_type
 from ..errors import LogicMPError, closest
 from ..facts.supports import Support
 from ..facts.world import UNKNOWN, World, one_value_each
-from ..ground.engine import Alone, Shares
+from ..ground.engine import Shares
 from ..parse.theory import Predicate, Theory
 from .operations import spread
 from .state import is_tracing
@@ -52,7 +52,7 @@ class Inputs:
     batch: tuple[int, ...]
     # of predicates whose atoms are divided over processes, [1, n]: one for each atom that counts in this process
     owned: dict[str, Tensor] = field(default_factory=dict)
-    shares: Shares = field(default_factory=Alone)
+    shares: Shares | None = None
     # by predicate, the places of observed atoms and their values, if they are few; made when first used
     _few: dict[str, tuple[Tensor, Tensor] | None] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -72,7 +72,7 @@ class Inputs:
 
     def total(self, name: str, x: Tensor) -> Tensor:
         """A sum over the atoms of a predicate, of all processes."""
-        found: Tensor = self.shares.add_up(x) if name in self.owned else x
+        found: Tensor = x if self.shares is None or name not in self.owned else self.shares.add_up(x)
         return found
 
     @property

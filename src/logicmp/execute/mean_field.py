@@ -224,7 +224,8 @@ class Run:
 
     def largest_change(self, before: Mapping[str, Tensor], q: Mapping[str, Tensor]) -> float:
         """The largest change of a marginal between two iterations, of all processes."""
-        return self.inputs.shares.largest(largest_change(before, q))
+        change, shares = largest_change(before, q), self.inputs.shares
+        return change if shares is None else shares.largest(change)
 
     def _has_converged(self, before: Mapping[str, Tensor], q: Mapping[str, Tensor], tolerance: float) -> bool:
         return bool(tolerance) and not is_tracing() and self.largest_change(before, q) < tolerance

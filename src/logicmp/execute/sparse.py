@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from ..facts.supports import Support, flat_theory
-from ..ground.engine import Alone, Grounding, Shares
+from ..ground.engine import ALONE, Grounding, Shares
 from ..normalize.build import normalize_theory
 from ..parse.theory import Theory
 from ..plan.build import MAX_ELEMENTS, build_plan
@@ -73,7 +73,7 @@ class SparseExecutor:
                  parts: Mapping[Hashable, Any] | None = None):
         self.rows = rows
         # of the rows; all processes have all values, but for those with parts (`local.py`), of which they have some
-        self.shares, self.parts = shares or Alone(), parts or {}
+        self.shares, self.parts = shares or ALONE, parts or {}
         # without the types of rows
         plain = {t.name: sizes[t.name] for t in rows.dense.theory.types}
         self.dense = make_executor(build_plan(rows.dense, plain, observed, max_elements), rows.dense, theory, observed,

@@ -121,6 +121,10 @@ class Alone:
         return x
 
 
+# one for all: torch.compile traces no constructor of it
+ALONE = Alone()
+
+
 class BuiltIn:
     """The join of patterns.py, which sorts columns."""
 

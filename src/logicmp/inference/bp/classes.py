@@ -86,6 +86,8 @@ class Classes:
             if predicate.name in network.world.supports or not bool(is_open.any()):
                 continue
             kept = [t for k, t in enumerate(predicate.types) if k not in predicate.functional]
+            if not kept:
+                continue
             places = np.nonzero(is_open)
             for k, t in enumerate(kept):
                 if t in self.label:

@@ -18,7 +18,7 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from ...ground.engine import Alone, Shares
+from ...ground.engine import ALONE, Shares
 from ...ground.join import number_rows
 from .batches import largest_change, make_batch
 from .graph import IMPOSSIBLE, Graph
@@ -92,7 +92,7 @@ class Messages:
     def __init__(self, graph: Graph, shares: Shares | None = None):
         self.graph = graph
         # the processes that have the other factors; all have all variables
-        self.shares = shares or Alone()
+        self.shares = shares or ALONE
         self.starts = np.concatenate([[0], np.cumsum(graph.cards)])
         products = graph.products
         self.with_head = np.flatnonzero(products.head_var >= 0)
