@@ -85,8 +85,11 @@ def classical(name: str) -> Callable[[Split, Context], Tensor]:
     """A method of `infer`. At the time limit its answers so far count, and the run is marked as cut short."""
     def run(split: Split, context: Context) -> Tensor:
         limits = Limits(context.max_seconds, context.get("max_groundings", 25_000_000))
-        solution = method_class(name)().solve(Problem(split.world, seed=context.seed, progress=Pace(context),
-                                                      limits=limits, queried=frozenset(split.queries)))
+        options = {key: context.settings[key] for key in ("chains", "samples") if key in context.settings}
+        solution = method_class(name)(**options).solve(
+            Problem(split.world, seed=context.seed, progress=Pace(context), limits=limits,
+                    queried=frozenset(split.queries)))
+        context.notes = list(solution.notes)
         context.is_cut_short = solution.status is Status.TIME
         odds = {predicate: torch.from_numpy(solution.log_odds[predicate]) for predicate in split.queries}
         return split.pick(odds).nan_to_num(nan=0.0, posinf=1e3, neginf=-1e3)

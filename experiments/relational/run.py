@@ -56,5 +56,6 @@ class Runner:
         if plan.method in CLASSICAL:
             # these are compared by minutes, and the machine may be busy
             values["processor"] = round(time.process_time() - began, 1)
+            values["notes"] = context.notes
         return [replace(plan, status=status, values={**values, "curve": context.curve},
                         settings={"max_seconds": max_seconds, **settings}, seconds=round(context.seconds, 2))]

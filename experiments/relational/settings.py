@@ -38,6 +38,9 @@ FIXED: Mapping[str, Mapping[str, Any]] = {
     "weights+gnn": {"rate": 1e-2, "moved": False, "queried": True, "top": 0.5, "added": True},
     "gs": {"dim": 64, "rate": 4e-3},
     "expressgnn": {"dim": 64, "rate": 4e-3},
+    # 1,000 samples, and two chains to compare
+    "gibbs": {"chains": 2, "samples": 500},
+    "mc-sat": {"chains": 2, "samples": 500},
 }
 # training steps of every model: fewer where splits have more atoms (up to 920,000, 175,000 and 95,000)
 STEPS: Mapping[str, int] = {"kinship": 60, "cora": 120, "uw_cse": 240}

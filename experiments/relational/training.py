@@ -54,6 +54,8 @@ class Context:
     # (seconds, average precision of the queries), for the learning curves only
     curve: list[tuple[float, float]] = field(default_factory=list)
     is_cut_short: bool = False
+    # of a classical method: rounds, R-hat, what did not converge
+    notes: list[str] = field(default_factory=list)
     # of the last training step
     loss: float = math.nan
 
