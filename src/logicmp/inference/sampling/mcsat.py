@@ -120,17 +120,17 @@ class _Jumps:
 
     def make(self, world: World, work: Slice, rng: np.random.Generator) -> None:
         """Draw a new world."""
-        from . import field_loops, mcsat_loops
+        from . import field_loops, samplesat_loops
 
         g = self.prepared.fields
-        mcsat_loops.keep_rules(g, world, work, self.listed, rng)
+        samplesat_loops.keep_rules(g, world, work, self.listed, rng)
         chosen = np.union1d(np.flatnonzero(self.listed), self.deciders) if len(self.deciders) else (
             np.flatnonzero(self.listed))
         arrays = self._arrays(chosen)
         weight = self.listed[chosen]
         state = arrays.new_state(weight, weight)
         state.values[:] = world.values
-        if mcsat_loops.search(g, arrays.ground, work, state, self.max_flips, rng):
+        if samplesat_loops.search(g, arrays.ground, work, state, self.max_flips, rng):
             world.values[:] = state.values
             field_loops.refresh(g, world)
         else:
@@ -139,7 +139,7 @@ class _Jumps:
 
     def _arrays(self, chosen: np.ndarray) -> GroundArrays:
         """Arrays for moves in the chosen features."""
-        from . import mcsat_loops
+        from . import samplesat_loops
 
         g, n = self.prepared.fields, len(self.prepared.network.cards)
         begins = np.concatenate([[0], np.cumsum(g.begins[chosen + 1] - g.begins[chosen])])
@@ -149,5 +149,5 @@ class _Jumps:
         ground = Ground(g.starts, g.domain, begins, var, sets, weight, weight <= HARD_WEIGHT,
                         np.zeros(n + 1, dtype=np.int64), feature, kind, g.member, g.n_own,
                         np.where(g.decider >= 0, new, -1), g.inside, g.parts, g.follow_first, g.follows)
-        mcsat_loops.copy_literals(g, chosen, ground)
+        samplesat_loops.copy_literals(g, chosen, ground)
         return GroundArrays(self.prepared.network, ground)
