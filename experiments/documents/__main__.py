@@ -25,7 +25,7 @@ from logicmp.execute.schedule import SCHEDULES
 from logicmp.show.progress import shown_progress
 
 from ..runs import Result, add_run_options, load_results, make_parser, run_all, run_command, shared_options
-from .choose import compare, strengths
+from .choose import budgets, compare, strengths
 from .data import load_pages, read_page
 from .features import WORK
 from .methods import ORDER
@@ -67,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
                      help="time limit for each circuit of sl and spl, in seconds (default: 60)")
     choose = add("choose", _choose, "compare settings on held-out training pages")
     choose.add_argument("--seeds", type=int, default=3, help="number of seeds (default: 3)")
+    choose.add_argument("--budgets", action="store_true", help="compare budgets and regularization of all rows instead")
     untrained = add("untrained", _untrained, "put the layer on trained Pair models, without training it")
     untrained.add_argument("--schedule", choices=list(SCHEDULES), help="of the layer (default: the layer's default)")
     add_run_options(untrained)
@@ -94,7 +95,9 @@ def _run(chosen: argparse.Namespace, experiment: Experiment) -> None:
 
 
 def _choose(chosen: argparse.Namespace, experiment: Experiment) -> None:
-    print(compare(experiment, range(chosen.seeds)), strengths(experiment, range(chosen.seeds)), sep="\n", end="")
+    seeds = range(chosen.seeds)
+    tables = [budgets] if chosen.budgets else [compare, strengths]
+    print(*(make(experiment, seeds) for make in tables), sep="\n", end="")
 
 
 def _untrained(chosen: argparse.Namespace, experiment: Experiment) -> None:

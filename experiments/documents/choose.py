@@ -34,6 +34,10 @@ GRID: Sequence[tuple[str, Mapping[str, Any]]] = (
     *(("links", {"pairs": share}) for share in (0.0, 0.1, 1.0)),
     ("links+pairs", {"pairs": 0.1}),
 )
+# settings of the encoder, or of all rows alike, each with all of BUDGET_ROWS
+BUDGETS: Sequence[Mapping[str, Any]] = (
+    {}, {"average": 0.998}, {"epochs": 100}, {"hidden": 0.3}, {"dropout": 0.2}, {"row_epochs": 30})
+BUDGET_ROWS = ("pair", "logicmp", "spade", "links")
 # log-odds above which a pair is likely
 THRESHOLDS = (-1.0, 0.0, 1.0)
 WEIGHTS = (0.03, 0.1, 0.3, 1.0)
@@ -46,13 +50,27 @@ def compare(experiment: Experiment, seeds: Sequence[int]) -> str:
     plain = {result.seed: result for result in _run(held_out, "pair", seeds)}
     rows = [[*_row("pair", "", list(plain.values())), "", ""]]
     for method, settings in GRID:
-        tried = replace(held_out, settings=replace(experiment.settings, **settings),
-                        tried=" ".join(f"{name}={value}" for name, value in settings.items()),
-                        is_new_encoder=bool(set(settings) & set(experiment.settings.of_encoder())))
+        tried = _with(held_out, settings)
         results = _run(tried, method, seeds)
         rows.append([*_row(method, tried.tried, results), *(gain(results, plain, what) for what in ("full", "long"))])
     return table(["method", "setting", "full, %", "long, %", "pairs, %", "Rand index, %", "full over Pair",
                   "long over Pair"], rows) + "\n"
+
+
+def budgets(experiment: Experiment, seeds: Sequence[int]) -> str:
+    """Train some rows with other budgets and regularization, all alike; return a table."""
+    held_out, rows = replace(experiment, is_held_out=True), []
+    for settings in BUDGETS:
+        tried = _with(held_out, settings)
+        rows += [_row(method, tried.tried, _run(tried, method, seeds)) for method in BUDGET_ROWS]
+    return table(["method", "setting of all rows", "full, %", "long, %", "pairs, %", "Rand index, %"], rows) + "\n"
+
+
+def _with(experiment: Experiment, settings: Mapping[str, Any]) -> Experiment:
+    """The experiment with other settings, under a variant of its own."""
+    return replace(experiment, settings=replace(experiment.settings, **settings),
+                   tried=" ".join(f"{name}={value}" for name, value in settings.items()),
+                   is_new_encoder=bool(set(settings) & set(experiment.settings.of_encoder())))
 
 
 @torch.no_grad()
