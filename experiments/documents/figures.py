@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from ..figures import draw_dots
 from ..files import need_matplotlib, write_figure
 from ..runs import Result
 from .blocks import count_violated, score
@@ -101,24 +102,13 @@ def figure_of(item: Item, found: Sequence[Column]) -> Figure:
 
 
 def draw_scores(results: Sequence[Result], path: Path) -> Path:
-    """Draw full and long of every method, one dot for each seed and a line at the mean; write it as PNG."""
-    need_matplotlib()
-    from matplotlib.figure import Figure
-
-    rows = [method for method in reversed(ORDER) if any(r.method == method and r.get("full") for r in results)]
-    figure = Figure(figsize=(8, 0.32 * len(rows) + 0.9), layout="constrained")
-    for panel, what in zip(figure.subplots(1, 2, sharey=True), ("full", "long"), strict=True):
-        for k, method in enumerate(rows):
-            values = [r.get(what) for r in results if r.method == method]
-            colour = COLOURS[3] if method in RULED else COLOURS[0]
-            panel.vlines(np.mean(values), k - 0.35, k + 0.35, color=colour, linewidth=3)
-            panel.plot(values, [k] * len(values), "o", color="black", markersize=2.5)
-        panel.set_yticks(range(len(rows)), [title_of(method) for method in rows], fontsize=8)
-        panel.set_xlabel(f"F1 of blocks, {what}, %", fontsize=8)
-        panel.tick_params(labelsize=8)
-        panel.grid(axis="x", alpha=0.3)
-    figure.suptitle("FUNSD: methods with rules in blue; a dot for each seed, a line at the mean", fontsize=9)
-    return write_figure(figure, path)
+    """Draw full and long of every method, one dot for each seed; write it as PNG."""
+    panels = {f"F1 of blocks, {what}, %": {
+        title_of(method): found for method in ORDER
+        if (found := [r.values[what] for r in results if r.method == method and r.get(what)])}
+        for what in ("full", "long")}
+    return draw_dots(panels, {title_of(method) for method in RULED},
+                     "FUNSD: methods with rules in blue; a dot for each seed, a line at the mean", path)
 
 
 def _draw_links(panel: Axes, page: Page, links: np.ndarray) -> None:

@@ -40,7 +40,7 @@ from .methods import (
     store_settings,
     train_method,
 )
-from .results import RESULTS, as_table
+from .results import RESULTS, as_table, draw_scores
 from .train import Data, load_data
 
 # backbones and checkpoints: hundreds of megabytes that training can make again
@@ -69,13 +69,17 @@ def _parser() -> argparse.ArgumentParser:
     add_run_options(untrained)
     untrained.set_defaults(run=_untrained)
     commands.add_parser("table", parents=[shared], help="print our results and the paper's").set_defaults(run=_table)
+    scores = commands.add_parser("scores", parents=[shared], help="draw F1 of all seeds")
+    scores.add_argument("--out", type=Path, default=Path("scores.png"), help="PNG file (default: scores.png)")
+    scores.set_defaults(run=_scores)
     show = commands.add_parser("show", parents=[shared], help="tag a sentence without and with rules")
     show.add_argument("text", help="words and punctuation, separated by spaces")
     show.add_argument("--method", default="logicmp-adj", choices=[n for n in METHODS if n.startswith("logicmp")])
     show.add_argument("--seed", type=int, default=0)
     show.set_defaults(run=_show)
     moved = commands.add_parser("moved", parents=[shared], help="list names that rules mended and spoilt")
-    moved.add_argument("--method", default="logicmp-adj+doc+lex", choices=[n for n, m in METHODS.items() if m.held_out])
+    moved.add_argument("--method", default="logicmp-adj+doc+lex",
+                       choices=[n for n, m in METHODS.items() if m.is_put_on])
     moved.add_argument("--seed", type=int, default=0)
     moved.add_argument("--split", default="testa", choices=["testa", "testb"], help="(default: testa)")
     moved.add_argument("--names", type=int, default=20, help="number of names of each kind (default: 20)")
@@ -156,6 +160,10 @@ def _table(chosen: argparse.Namespace) -> None:
     # speed is measured once, with all documents
     print(as_table([r for r in load_results(chosen.results) if r.variant == _variant(chosen) or r.method == "speed"]),
           end="")
+
+
+def _scores(chosen: argparse.Namespace) -> None:
+    print(draw_scores(load_results(chosen.results), chosen.out))
 
 
 def _show(chosen: argparse.Namespace) -> None:

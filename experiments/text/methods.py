@@ -5,6 +5,7 @@
     sl, spl                              circuits of the adjacent rules
     slrelax, logicdist-*, logicmp-*      the rules relaxed, distilled, and as a layer with mean field
     logicmp-adj+doc, logicmp-adj+doc+lex mentions of names in a document, and lexicons; on the fine-tuned BLSTM
+    through-adj+doc, through-adj+doc+lex the same rules, with the tagger trained through them
     exact-adj, auto-adj+doc              the layer with exact inference, and with exact inference where that is cheap
 
 One backbone is trained per seed; every method starts from it and has the same budget. Settings are chosen on testa with
@@ -17,6 +18,7 @@ import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -66,8 +68,10 @@ class Method:
     choices: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     # learning rate of the head (default: that of the budget)
     head_rate: float | None = None
-    # put the layer on the fine-tuned BLSTM; learn its weights from predictions for held-out training documents
+    # rules whose weights are learned from predictions for held-out training documents
     held_out: str = ""
+    # put the layer of these rules on the fine-tuned BLSTM, without training the tagger through it
+    is_put_on: bool = False
 
 
 # without damping, neighbours that contradict each other oscillate forever
@@ -100,9 +104,16 @@ METHODS: Mapping[str, Method] = {
                                choices={"of_pairs": (0.1, 0.3, 1.0)}, head_rate=RULE_RATE),
     "exact-adj": Method(ExactHead, {"exact-adj": ""}, choices={"adjacent": (2.0, 4.0, 8.0)}, head_rate=RULE_RATE),
     "logicmp-adj+doc": Method(lambda **options: NamesHead("adj+doc", **options), {"logicmp-adj+doc": ""},
-                              settings=NAMES, held_out="adj+doc", choices={"iterations": (1, 3)}),
+                              settings=NAMES, held_out="adj+doc", is_put_on=True,
+                              choices={"iterations": (1, 3)}),
     "logicmp-adj+doc+lex": Method(lambda **options: NamesHead("adj+doc+lex", **options), {"logicmp-adj+doc+lex": ""},
-                                  settings=NAMES, held_out="adj+doc+lex", choices={"iterations": (1, 3)}),
+                                  settings=NAMES, held_out="adj+doc+lex", is_put_on=True,
+                                  choices={"iterations": (1, 3)}),
+    # the tagger trained through the same rules, which start from the weights of their file
+    **{f"through-{rules}": Method(partial(NamesHead, rules), {f"through-{rules}": ""}, head_rate=RULE_RATE,
+                                  settings={**NAMES, "iterations": iterations}, held_out=rules,
+                                  choices={"learn_weights": (False, True)})
+       for rules, iterations in (("adj+doc", 3), ("adj+doc+lex", 1))},
     # 1.0 was chosen on testa, with the layer on the BLSTM of seed 0, from 0.1, 0.3, 1, 2 and 4
     "auto-adj+doc": Method(DocumentHead, {"auto-adj+doc": ""}, settings={**LAYER, "of_pairs": 1.0},
                            choices={"of_pairs": (0.3, 1.0, 2.0)}, head_rate=RULE_RATE),
@@ -134,7 +145,7 @@ def store_settings(name: str, settings: Mapping[str, Any], tried: list[tuple[dic
                    path: Path = CHOSEN) -> None:
     """Store chosen settings; weights of rules go into the file of the rules."""
     stored = json.loads(path.read_text()) if path.exists() else {}
-    if "weights" in settings:
+    if find_method(name).is_put_on and "weights" in settings:
         store_weights(find_method(name).held_out, settings["weights"])
     plain = [({what: x for what, x in s.items() if what != "weights"}, f1) for s, f1 in ((settings, 0.0), *tried)]
     stored[name] = {"settings": plain[0][0], "testa": [[s, round(f1, 2)] for s, f1 in plain[1:]]}
@@ -180,11 +191,16 @@ def train_method(name: str, data: Data, seed: int, context: Context, settings: M
                  kept: bool = True) -> tuple[Tagger, Fitted]:
     """Fine-tune the backbone of a seed with the head of a method.
 
+    Rules over names have the weights of their file, which `choose` learns. If the seed draws the training documents,
+    their weights are learned from these documents alone.
+
     Args:
         kept: save a checkpoint.
     """
-    settings = load_settings(name) if settings is None else settings
-    if find_method(name).held_out:
+    settings, method = load_settings(name) if settings is None else settings, find_method(name)
+    if method.held_out and context.draws:
+        settings = {**settings, "weights": learn_rules(name, data, seed, context, settings)}
+    if method.is_put_on:
         return put_layer(name, data, seed, context, settings, kept)
     start = train_backbone(data, seed, context)
     torch.manual_seed(seed)
@@ -192,7 +208,6 @@ def train_method(name: str, data: Data, seed: int, context: Context, settings: M
     missing, unexpected = tagger.load_state_dict(start, strict=False)
     assert not unexpected and not any(key.startswith("backbone") and "gazetteer" not in key for key in missing)
     # seed 100 + seed: other batches and dropout than those of the backbone, the same for every method
-    method = find_method(name)
     budget = context.fine_tuning if method.head_rate is None else replace(context.fine_tuning,
                                                                           head_rate=method.head_rate)
     fitted = fit(tagger, data, budget, 100 + seed, context.checkpoint(name, seed) if kept else None,
@@ -202,13 +217,7 @@ def train_method(name: str, data: Data, seed: int, context: Context, settings: M
 
 def put_layer(name: str, data: Data, seed: int, context: Context, settings: Mapping[str, Any], kept: bool
               ) -> tuple[Tagger, Fitted]:
-    """Put the layer on the fine-tuned BLSTM of a seed; `train_method` describes the arguments.
-
-    The rules have the weights of their file, which `choose` learns. If the seed draws the training documents, weights
-    are learned from these documents alone.
-    """
-    if context.draws:
-        settings = {**settings, "weights": learn_rules(name, data, seed, context, settings)}
+    """Put the layer on the fine-tuned BLSTM of a seed; `train_method` describes the arguments."""
     plain, before = train_method("blstm", data, seed, context)
     plain.load_state_dict(before.best[""])
     tagger = Tagger(plain.backbone, find_method(name).make(**settings))
@@ -222,7 +231,7 @@ def put_layer(name: str, data: Data, seed: int, context: Context, settings: Mapp
 
 def learn_rules(name: str, data: Data, seed: int, context: Context, settings: Mapping[str, Any]) -> list[float]:
     """The weights of a method's rules, learned from predictions for held-out training documents."""
-    head = find_method(name).make(**settings)
+    head = find_method(name).make(**{**settings, "learn_weights": True})
     assert isinstance(head, NamesHead)
     return learn_weights(head, data.train.documents, held_out_logits(data, seed, context), say=context.say)
 
@@ -232,7 +241,7 @@ def choose(name: str, data: Data, seed: int, context: Context) -> tuple[dict[str
     """The settings with the best F1 on testa; of a method with two answers, the last answer counts."""
     tried = []
     for settings in grid(name):
-        if find_method(name).held_out:
+        if find_method(name).is_put_on:
             settings = {**settings, "weights": learn_rules(name, data, seed, context, settings)}
         tagger, fitted = train_method(name, data, seed, context, settings, kept=False)
         tried.append((settings, max(fitted.curves[tagger.head.answers[-1]])))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ..figures import draw_dots
 from ..runs import Result
 from ..tables import mean, table
 from .methods import METHODS
@@ -36,12 +37,16 @@ ROWS: Mapping[str, tuple[str, str | None]] = {
     "logicmp-adj+list": ("BLSTM w/ LogicMP (adj+list)", "91.42"),
     "logicmp-adj+doc": ("BLSTM w/ LogicMP (adj+doc)", None),
     "logicmp-adj+doc+lex": ("BLSTM w/ LogicMP (adj+doc+lex)", None),
+    "through-adj+doc": ("LogicMP (adj+doc), trained through", None),
+    "through-adj+doc+lex": ("LogicMP (adj+doc+lex), trained through", None),
     "exact-adj": ("BLSTM w/ LogicMP exact (adj)", None),
     "auto-adj+doc": ("BLSTM w/ LogicMP exact or mean field (adj+doc)", None),
     "blstm+decode": ("BLSTM, then decode", None),
     "logicmp-adj+decode": ("LogicMP (adj), then decode", None),
     "logicmp-adj+list+decode": ("LogicMP (adj+list), then decode", None),
 }
+# methods with rules begin with one of these
+RULED = ("logicmp", "through", "exact", "auto", "sl", "spl", "logicdist")
 
 
 def as_table(results: Sequence[Result]) -> str:
@@ -68,3 +73,14 @@ def as_table(results: Sequence[Result]) -> str:
                     "invalid per 1,000 sentences"], scores),
              table(["method", "step, BLSTM = 1", "training, s", "memory, MB", "seeds"], costs)]
     return "\n\n".join([*parts, *(["\n".join(f"- {note}" for note in notes)] if notes else [])]) + "\n"
+
+
+def draw_scores(results: Sequence[Result], path: Path) -> Path:
+    """Draw F1 of every method, with all training documents and with fewer, one dot for each seed; write it as PNG."""
+    panels = {("all documents" if not variant else f"{variant.removeprefix('share=')} of the documents"): {
+        title: found for row, (title, _) in ROWS.items()
+        if (found := [r.values["f1"] for r in results if (r.method, r.variant) == (row, variant) and r.get("f1")])}
+        for variant in sorted({r.variant for r in results if r.method != "speed"})}
+    return draw_dots({f"F1, %, {name}": values for name, values in panels.items()},
+                     {title for row, (title, _) in ROWS.items() if row.startswith(RULED)},
+                     "CoNLL-2003, testb: methods with rules in blue; a dot for each seed, a line at the mean", path)

@@ -639,6 +639,9 @@ def test_the_commands_work_on_a_folder_of_files(tmp_path: Path, monkeypatch: pyt
     assert said.err == "conll2003/testb blstm+layer-adj seed 0 share=0.5 schedule=paper plain: already stored\n"
     assert command.main(["table", *shared]) == 0
     assert "| BLSTM w/ LogicMP (adj) | " in capsys.readouterr().out
+    assert command.main(["scores", "--out", str(tmp_path / "scores.png"), *shared]) == 0
+    assert (tmp_path / "scores.png").read_bytes().startswith(b"\x89PNG")
+    capsys.readouterr()
     assert command.main(["show", "Police in Kaloburg said nothing .", "--seed", "3", *shared]) == 0
     assert capsys.readouterr().out.startswith("word ")
     assert command.main(["lists", *shared]) == 0

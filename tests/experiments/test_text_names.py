@@ -14,9 +14,9 @@ from generated_text import make_corpora, make_vectors
 from experiments.text import rules
 from experiments.text.data import LABELS, Corpus, Document, Sentence
 from experiments.text.encode import INLEX, USED, USES, Batch, Gazetteer, Item, Vocabulary, encode
-from experiments.text.heads import NamesHead
+from experiments.text.heads import Head, NamesHead
 from experiments.text.held_out import held_out_logits, learn_weights, without
-from experiments.text.methods import METHODS, Context, train_method
+from experiments.text.methods import METHODS, Context, learn_rules, load_settings, train_method
 from experiments.text.moved import as_text, find_moved, rule_amounts, shorten
 from experiments.text.names import LINKS, find_links, whole_document
 from experiments.text.rules import count_invalid, load_rules, store_weights
@@ -195,7 +195,7 @@ def test_held_out_documents_are_not_trained_on(text: Data, drawn: Context) -> No
     assert all(torch.equal(a, b) for a, b in zip(logits, held_out_logits(text, 0, drawn), strict=True))
 
 
-@pytest.mark.parametrize("method", [name for name, method in METHODS.items() if method.held_out])
+@pytest.mark.parametrize("method", [name for name, method in METHODS.items() if method.is_put_on])
 def test_rules_over_documents_are_put_on_the_same_tagger(text: Data, drawn: Context, method: str) -> None:
     plain, before = train_method("blstm", text, 0, drawn)
     plain.load_state_dict(before.best[""])
@@ -215,6 +215,25 @@ def test_rules_over_documents_are_put_on_the_same_tagger(text: Data, drawn: Cont
     words = text.testb.corpus[0].sentences[0].words
     shown = explain(tagger, text.vocabulary, to_corpus(" ".join(words)), text.train.corpus)
     assert shown.count("\n") > len(words)
+
+
+@pytest.mark.parametrize("learn_weights", [False, True])
+def test_a_tagger_is_trained_through_the_rules(text: Data, drawn: Context, learn_weights: bool) -> None:
+    plain, before = train_method("blstm", text, 0, drawn)
+    settings = {**load_settings("through-adj+doc"), "learn_weights": learn_weights}
+    tagger, _ = train_method("through-adj+doc", text, 0, drawn, settings, kept=False)
+    assert any(not torch.equal(tensor, tagger.state_dict()[name]) for name, tensor in before.best[""].items()
+               if name.startswith("backbone"))
+    # the rules start from weights that are learned from these documents
+    learned = torch.tensor(learn_rules("through-adj+doc", text, 0, drawn, settings))
+    assert isinstance(tagger.head, NamesHead)
+    moved = float((torch.stack(list(tagger.head.layer.weights)).detach() - learned).abs().max())
+    assert moved < 0.05 and (moved > 0) == learn_weights
+    # the gradient of the loss comes through the rules: without them it is another one
+    batch = Batch.of(text.train.documents[:4])
+    logits = plain.backbone(batch).detach().requires_grad_()
+    slopes = [torch.autograd.grad(head.loss(logits, batch, 0), logits)[0] for head in (tagger.head, Head())]
+    assert (slopes[0] - slopes[1]).abs().max() > 1e-6
 
 
 def test_rules_are_shortened() -> None:
