@@ -20,7 +20,7 @@ from logicmp.execute.schedule import SCHEDULES
 
 from ..runs import Result, add_run_options, load_results, make_parser, run_all, run_command, shared_options
 from .data import SPLITS, split_names
-from .methods import DETERMINISTIC, METHODS, UNTRAINED
+from .methods import DETERMINISTIC, METHODS, SCHEDULED
 from .results import RESULTS, as_table
 from .run import Runner
 from .settings import choose, store
@@ -42,7 +42,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--give-up", type=float, metavar="SECONDS",
                      help="after this time, stop a classical method whose iterations would take over twice the limit")
     run.add_argument("--schedule", choices=list(SCHEDULES),
-                     help="of the layer of logicmp and logicmp+lessons, with its own iterations and damping")
+                     help=f"of the layer of {', '.join(SCHEDULED)}, with its own iterations and damping")
     run.add_argument("--plain", action="store_true", help="ignore settings.json and use rules without weights")
     run.set_defaults(run=_run)
     pick = commands.add_parser("choose", parents=shared, help="choose the settings of each split on the other splits")
@@ -64,8 +64,8 @@ def _run(chosen: argparse.Namespace) -> None:
     names = split_names(chosen.split) if chosen.split in SPLITS else [chosen.split]
     n_seeds = 1 if chosen.method in DETERMINISTIC else chosen.seeds
     settings: dict[str, Any] = {"max_seconds": chosen.max_seconds}
-    if chosen.schedule and chosen.method not in UNTRAINED:
-        raise LogicMPError(f"--schedule does not apply to {chosen.method}", f"methods: {', '.join(UNTRAINED)}")
+    if chosen.schedule and chosen.method not in SCHEDULED:
+        raise LogicMPError(f"--schedule does not apply to {chosen.method}", f"methods: {', '.join(SCHEDULED)}")
     settings |= {"schedule": chosen.schedule} if chosen.schedule else {}
     settings |= {"is_plain": True, "scale": None} if chosen.plain else {}
     variant = " ".join(filter(None, [chosen.schedule and f"schedule={chosen.schedule}", chosen.plain and "plain"]))

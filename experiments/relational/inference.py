@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,17 +24,18 @@ Teacher = Callable[[Split, Context], tuple[LogicMP, dict[str, Tensor], dict[str,
 
 
 def layer_for(world: World, context: Context, iterations: int) -> LogicMP:
-    """A layer that gives all soft rules the same weight, or none (`scale` None).
-
-    A schedule in the settings has its own iterations and damping.
-    """
+    """A layer that gives all soft rules the same weight, or none (`scale` None)."""
     scale = context.get("scale", 1.0)
     rules = tuple(rule if rule.is_hard else replace(rule, weight=scale) for rule in world.theory.rules)
-    schedule = context.get("schedule", None)
-    options = {"schedule": schedule} if schedule else {
-        "schedule": "paper", "iterations": iterations, "damping": context.get("damping", 0.5)}
     return LogicMP(replace(world.theory, rules=rules), sizes=world.sizes, reduce=context.get("reduce", "sum"),
-                   learn_weights=False, **options)
+                   learn_weights=False, **schedule_options(context, iterations))
+
+
+def schedule_options(context: Context, iterations: int) -> dict[str, Any]:
+    """The schedule of a layer; one in the settings has its own iterations and damping."""
+    schedule = context.get("schedule", None)
+    return {"schedule": schedule} if schedule else {
+        "schedule": "paper", "iterations": iterations, "damping": context.get("damping", 0.5)}
 
 
 def last_round(split: Split, context: Context) -> tuple[LogicMP, dict[str, Tensor], dict[str, Tensor]]:

@@ -42,8 +42,8 @@ METHODS: dict[str, Callable[[Split, Context], Tensor]] = {
     "expressgnn": run_expressgnn,
     **{name: classical(name) for name in CLASSICAL},
 }
-# inference by the layer alone
-UNTRAINED = ("logicmp", "logicmp+lessons")
+# those whose layer can have another schedule
+SCHEDULED = ("logicmp", "logicmp+lessons", "logicmp+weights")
 # methods that ignore the seed
 DETERMINISTIC = ("logicmp", "logicmp+lessons", "logicmp+weights", "bp", "lifted-bp", "hl-mrf")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +18,7 @@ from logicmp.execute.inputs import world_tensors
 
 from ..checkpoint import Checkpoint
 from .data import Split, load_split, others
+from .inference import schedule_options
 from .training import Context, descend
 
 
@@ -51,10 +53,9 @@ class Weights(nn.Module):
 class SharedLayer(LogicMP):
     """The layer of one split with the shared weights."""
 
-    def __init__(self, split: Split, shared: Weights, iterations: int, damping: float, reduce: str):
+    def __init__(self, split: Split, shared: Weights, reduce: str, **schedule: Any):
         world = split.closed()
-        super().__init__(world.theory, iterations, damping, sizes=world.sizes, reduce=reduce, learn_weights=False,
-                         schedule="paper")
+        super().__init__(world.theory, sizes=world.sizes, reduce=reduce, learn_weights=False, **schedule)
         # not a submodule: all layers share it
         self.__dict__["shared"] = shared
         self.split = split
@@ -78,13 +79,11 @@ def learn_weights(train: list[Split], split: Split, context: Context) -> SharedL
     """Learn weights from the queries of some splits; return the layer of another."""
     torch.manual_seed(context.seed)
     shared = Weights(split, context.get("weight", 0.1), context.get("bias", -1.5))
-
-    iterations, damping, reduce = (context.get("iterations", 5), context.get("damping", 0.5),
-                                   context.get("reduce", "sum"))
-    first = [SharedLayer(s, shared, 1, 0.0, reduce) for s in train]
+    reduce, schedule = context.get("reduce", "sum"), schedule_options(context, context.get("iterations", 5))
+    first = [SharedLayer(s, shared, reduce, schedule="paper", iterations=1) for s in train]
     shared.measure(lambda: torch.cat([layer.scores() for layer in first]))
-    layers = [SharedLayer(s, shared, iterations, damping, reduce) for s in train]
-    own = SharedLayer(split, shared, iterations, damping, reduce)
+    layers = [SharedLayer(s, shared, reduce, **schedule) for s in train]
+    own = SharedLayer(split, shared, reduce, **schedule)
     positive = torch.tensor(context.get("positive", 5.0))
 
     def losses() -> Iterator[Tensor]:

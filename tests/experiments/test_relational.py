@@ -100,7 +100,7 @@ def test_a_schedule_has_its_own_iterations_and_settings_may_be_ignored(
     capsys.readouterr()
     assert command.main(["run", "uw_cse/ai", "--method", "gs", "--schedule", "paper"]) == 1
     assert capsys.readouterr().err == ("error: --schedule does not apply to gs\n"
-                                       "hint: methods: logicmp, logicmp+lessons\n")
+                                       "hint: methods: logicmp, logicmp+lessons, logicmp+weights\n")
 
 
 def test_the_same_seed_gives_the_same_scores(split: Split) -> None:
@@ -237,11 +237,14 @@ def opposites(n: int, name: str = "made/up") -> Split:
     return build_split(name, PREDICATES, rules, facts, queries)
 
 
-def test_weights_learned_on_one_split_serve_another() -> None:
-    context = Context(settings={"steps": 40})
+@pytest.mark.parametrize("schedule", ["", "adaptive"])
+def test_weights_learned_on_one_split_serve_another(schedule: str) -> None:
+    context = Context(settings={"steps": 40, "schedule": schedule})
     test = opposites(9)
     assert average_precision(test, run_method("logicmp", test, context).round(decimals=3)) == 0.5
-    assert average_precision(test, learn_weights([opposites(5), opposites(7)], test, context).scores()) == 1.0
+    layer = learn_weights([opposites(5), opposites(7)], test, context)
+    assert layer.options.schedule.iterations == (SCHEDULES["adaptive"].iterations if schedule else 5)
+    assert average_precision(test, layer.scores()) == 1.0
 
 
 @pytest.mark.parametrize("method", ["weights+embedding", "weights+gnn"])
