@@ -284,13 +284,13 @@ def test_a_plan_is_kept_while_the_indices_are_equal(monkeypatch: pytest.MonkeyPa
     from logicmp.execute import lists
 
     made: list[int] = []
-    build = lists.build_sparse_executor
+    build = lists.plan_sparse_executor
 
     def counted(*args: object, **options: object) -> object:
         made.append(1)
         return build(*args, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(lists, "build_sparse_executor", counted)
+    monkeypatch.setattr(lists, "plan_sparse_executor", counted)
     layer = LogicMP(GRAPH, dtype=torch.float64)
     links, unary = random_links().contiguous(), torch.randn(N, 3, dtype=torch.float64)
     for form in (links, links, links.clone()):
@@ -302,6 +302,35 @@ def test_a_plan_is_kept_while_the_indices_are_equal(monkeypatch: pytest.MonkeyPa
     assert len(made) == 2
     copy.deepcopy(layer)(unary, {"Link": links})
     assert len(made) == 3
+
+
+@pytest.mark.parametrize("rules, n_forms", [(GRAPH, 1), ("F(t, t)\nS(t)\nT(t)\n"
+                                                       "1 T(x) => EXIST y,z S(y) ^ S(z) ^ y != z\n"
+                                                       "1 F(x, y) => (S(x) <=> T(y))", 2)],
+                         ids=["for every size", "a quantifier that is written out"])
+def test_rules_are_normalized_again_only_if_their_form_depends_on_the_size(
+        rules: str, n_forms: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    from logicmp.execute import lists
+
+    made: list[int] = []
+    normalize = lists.normalize_theory
+
+    def counted(*args: object) -> object:
+        made.append(1)
+        return normalize(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(lists, "normalize_theory", counted)
+    layer, shapes = LogicMP(rules, dtype=torch.float64), {}
+    (name,) = {"Link", "F"} & set(layer.theory.predicate)
+    for n in (4, 6):
+        links = torch.stack([torch.arange(n), (torch.arange(n) + 1) % n])
+        shapes = {p.name: torch.randn(p.shape({t.name: n for t in layer.theory.types}), dtype=torch.float64)
+                  for p in layer.theory.predicates if p.name != name}
+        dense = torch.zeros(n, n, dtype=torch.bool).index_put((links[0], links[1]), torch.tensor(True))
+        want = LogicMP(rules, dtype=torch.float64)(shapes, {name: dense})
+        for predicate, x in layer(shapes, {name: links}).items():
+            close(x, want[predicate])
+    assert len(made) == n_forms
 
 
 def test_a_first_call_in_inference_mode_does_no_harm() -> None:

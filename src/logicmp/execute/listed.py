@@ -41,7 +41,7 @@ class Listed:
     def __init__(self) -> None:
         # by the identity of a tensor: the tensor, its version, and its list, None if it stays dense
         self._known: dict[int, tuple[weakref.ref[Tensor], int, Tensor | None]] = {}
-        self._plans: KnownPlans = []
+        self._plans = KnownPlans()
 
     def run(self, dense: MakeDense, theory: Theory, unary: Logits, evidence: Evidence, mask: Mask | None,
             known: Mapping[str, int], weights: Sequence[Tensor], semantics: str, reduce: str) -> SparseRun | None:

@@ -9,7 +9,7 @@ Room: plan -> **execute** -> layer, inference.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -18,10 +18,12 @@ from torch import Tensor
 from ..errors import CostError, LogicMPError, closest
 from ..facts.supports import Support, flat_theory, make_support, rows_type, values_type
 from ..ground.engine import Grounding
+from ..normalize.build import normalize_theory
+from ..normalize.cubes import NormalForm
 from ..parse.theory import Predicate, Theory
 from .inputs import Inputs, Mask, is_sparse, only_predicate, read_inputs, read_masks
 from .mean_field import Run
-from .sparse import SparseExecutor, build_sparse_executor
+from .sparse import SparseExecutor, build_sparse_executor, plan_sparse_executor
 
 # plans that a layer keeps for sparse inputs
 MAX_KEPT = 4
@@ -122,14 +124,22 @@ class SparseRun(Run):
                                        check_invariants=False)
 
 
-# plans of earlier calls: what they were made for, their indices with the version of each, and the plan, or why not
-KnownPlans = list[tuple[object, list[tuple[Tensor, int]], _Plan | CostError]]
+@dataclass
+class KnownPlans:
+    """Plans of earlier calls, and the normal form of the rules."""
+
+    # what each was made for, its indices with the version of each, and the plan, or why there is none
+    kept: list[tuple[object, list[tuple[Tensor, int]], _Plan | CostError]] = field(default_factory=list)
+    # if it serves every size
+    form: NormalForm | None = None
+
+
 # raises a CostError for a plan that shall not run
 Judge = Callable[[SparseExecutor], None]
 
 
-def _find(kept: KnownPlans, key: object, indices: Sequence[Tensor]) -> _Plan | CostError | None:
-    for known, tensors, plan in reversed(kept):
+def _find(plans: KnownPlans, key: object, indices: Sequence[Tensor]) -> _Plan | CostError | None:
+    for known, tensors, plan in reversed(plans.kept):
         if known == key and all(_is_same(x, old, version) for x, (old, version) in zip(indices, tensors, strict=True)):
             return plan
     return None
@@ -197,12 +207,14 @@ def make_sparse_run(theory: Theory, unary: Tensor | Tensors, evidence: Tensors |
         # a first call in inference mode must leave nothing that training cannot use
         with torch.inference_mode(False):
             try:
-                plan = _plan(theory, sizes, rows, facts, is_true, whole, masked, semantics, device, grounding)
+                form = plans.form or normalize_theory(theory, semantics, sizes)
+                plans.form = None if form.is_sized else form
+                plan = _plan(form, sizes, rows, facts, is_true, whole, masked, device, grounding)
                 if judge is not None:
                     judge(plan.executor)
             except CostError as error:
                 plan = error
-        plans[:] = [*plans[1 - MAX_KEPT :], (key, [(x, x._version) for x in indices], plan)]
+        plans.kept = [*plans.kept[1 - MAX_KEPT :], (key, [(x, x._version) for x in indices], plan)]
     if isinstance(plan, CostError):
         raise plan
     return _run(theory, sizes, dense, dense_evidence, mask, rows, facts, is_true, weights, reduce, plan)
@@ -212,9 +224,10 @@ def _all_true(part: _Rows) -> bool:
     return part.values is None or bool((part.values == 1).all())
 
 
-def _plan(theory: Theory, sizes: Mapping[str, int], rows: Mapping[str, _Rows], facts: Mapping[str, _Rows],
-          is_true: Mapping[str, bool], whole: tuple[str, ...], masked: tuple[str, ...], semantics: str,
-          device: torch.device, grounding: Grounding | None) -> _Plan:
+def _plan(form: NormalForm, sizes: Mapping[str, int], rows: Mapping[str, _Rows], facts: Mapping[str, _Rows],
+          is_true: Mapping[str, bool], whole: tuple[str, ...], masked: tuple[str, ...], device: torch.device,
+          grounding: Grounding | None) -> _Plan:
+    theory = form.theory
     supports: dict[str, Support] = {}
     places: list[dict[str, Tensor]] = [{}, {}]
     for name in {**rows, **facts}:
@@ -234,8 +247,8 @@ def _plan(theory: Theory, sizes: Mapping[str, int], rows: Mapping[str, _Rows], f
                 own = group[name].indices.cpu().numpy()
                 found[name] = torch.from_numpy(_find_keys(predicate, support, own)).to(device)
     true = [name for name, yes in is_true.items() if yes]
-    executor = build_sparse_executor(theory, sizes, supports, (*whole, *true), semantics, device=device,
-                                     masked=masked, grounding=grounding)
+    executor = plan_sparse_executor(form, sizes, supports, (*whole, *true), device=device, masked=masked,
+                                    grounding=grounding)
     return _Plan(supports, executor, *places)
 
 

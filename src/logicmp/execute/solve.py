@@ -25,7 +25,7 @@ from .entries import ONE_SIZE
 from .exact_run import ExactPlans, ExactRun
 from .inputs import Evidence, Inputs, Logits, Mask, has_sparse, read_inputs
 from .listed import Listed
-from .lists import make_sparse_run
+from .lists import KnownPlans, make_sparse_run
 from .marginals import as_given
 from .mean_field import Run, calibrates
 from .plans import Plans
@@ -88,7 +88,7 @@ class Solver:
 
     def _forget(self) -> None:
         # plans for sparse tensors, by their indices
-        self._sparse: list[Any] = []
+        self._sparse = KnownPlans()
         # dense evidence that is mostly false
         self.listed: Listed | None = None
         # plans of exact inference, made when first needed

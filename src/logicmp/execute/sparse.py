@@ -23,6 +23,7 @@ from torch import Tensor
 from ..facts.supports import Support, flat_theory
 from ..ground.engine import ALONE, Grounding, Shares
 from ..normalize.build import normalize_theory
+from ..normalize.cubes import NormalForm
 from ..parse.theory import Theory
 from ..plan.build import MAX_ELEMENTS, build_plan
 from ..plan.eliminate import MAX_ROWS, build_rows
@@ -44,14 +45,27 @@ def build_sparse_executor(theory: Theory, sizes: Mapping[str, int], supports: Ma
                           observed: Collection[str] = (), semantics: str = "exact", max_rows: int = MAX_ROWS,
                           max_elements: int = MAX_ELEMENTS, device: torch.device | None = None,
                           masked: Collection[str] = (), grounding: Grounding | None = None) -> SparseExecutor:
-    """Normalize and plan a theory for given sizes, sparse predicates and observed predicates.
+    """Normalize and plan a theory; arguments as for `plan_sparse_executor`.
 
     Args:
         theory: the rules.
+        semantics: "exact", "paper" or "alchemy".
+    """
+    return plan_sparse_executor(normalize_theory(theory, semantics, sizes), sizes, supports, observed, max_rows,
+                                max_elements, device, masked, grounding)
+
+
+def plan_sparse_executor(form: NormalForm, sizes: Mapping[str, int], supports: Mapping[str, Support],
+                         observed: Collection[str] = (), max_rows: int = MAX_ROWS, max_elements: int = MAX_ELEMENTS,
+                         device: torch.device | None = None, masked: Collection[str] = (),
+                         grounding: Grounding | None = None) -> SparseExecutor:
+    """Plan a theory for given sizes, sparse predicates and observed predicates.
+
+    Args:
+        form: the rules.
         sizes: the number of constants of each type.
         supports: the sparse predicates.
         observed: predicates that are evidence as a whole; every row of a sparse one is true.
-        semantics: "exact", "paper" or "alchemy".
         max_rows: reject a rule that needs a list with more rows.
         max_elements: as for `build_plan`.
         device: of the tensors.
@@ -59,9 +73,8 @@ def build_sparse_executor(theory: Theory, sizes: Mapping[str, int], supports: Ma
         grounding: how rows are made, and which of them this process has; by default all, by the built-in join.
     """
     grounding = grounding or Grounding()
-    plan = build_rows(normalize_theory(theory, semantics, sizes), sizes, supports, observed, max_rows, masked,
-                      grounding)
-    return SparseExecutor(plan, theory, sizes, supports, observed, max_elements, device or torch.device("cpu"),
+    plan = build_rows(form, sizes, supports, observed, max_rows, masked, grounding)
+    return SparseExecutor(plan, form.theory, sizes, supports, observed, max_elements, device or torch.device("cpu"),
                           grounding.shares)
 
 
