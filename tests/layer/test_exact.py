@@ -87,6 +87,16 @@ def test_marginals_and_log_z_equal_enumeration(batch_of_evidence: bool, model: M
         torch.testing.assert_close(probabilities(predicate, logits), want[name], rtol=1e-9, atol=1e-9)
 
 
+def test_values_differ_where_rules_leave_no_room_for_none() -> None:
+    theory = parse_theory("person = {A1, A2}\nP(person!)\nR(person?)\nR(x) v P(x).")
+    unary = {"P": torch.tensor([1.5, -0.3], dtype=DOUBLE), "R": torch.tensor([-0.7, -0.4], dtype=DOUBLE)}
+    want = oracle.exact_marginals(theory, unary, {}, {"person": 2})
+    assert float(want["R"].sum()) == pytest.approx(1.0) and float(want["R"].max()) < 0.9
+    found = LogicMP(theory, method="exact", dtype=DOUBLE)(unary)
+    for name, logits in found.items():
+        torch.testing.assert_close(probabilities(theory.predicate[name], logits), want[name], rtol=1e-9, atol=1e-9)
+
+
 @given(model=models(max_ground=9))
 @settings(max_examples=100, deadline=None)
 def test_the_best_world_equals_enumeration(model: Model) -> None:
