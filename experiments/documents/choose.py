@@ -36,7 +36,8 @@ GRID: Sequence[tuple[str, Mapping[str, Any]]] = (
 )
 # settings of the encoder, or of all rows alike, each with all of BUDGET_ROWS
 BUDGETS: Sequence[Mapping[str, Any]] = (
-    {}, {"average": 0.998}, {"epochs": 100}, {"hidden": 0.3}, {"dropout": 0.2}, {"row_epochs": 30})
+    {}, *({"average": 0.0, **more} for more in ({}, {"epochs": 100}, {"hidden": 0.3}, {"dropout": 0.2},
+                                              {"row_epochs": 30})), {"epochs": 100})
 BUDGET_ROWS = ("pair", "logicmp", "spade", "links")
 # log-odds above which a pair is likely
 THRESHOLDS = (-1.0, 0.0, 1.0)

@@ -41,7 +41,7 @@ class Settings:
     # share of words whose vector is hidden in training
     hidden: float = 0.1
     # decay per step of the averaged weights that are used after training; 0 for the last weights
-    average: float = 0.0
+    average: float = 0.998
     # of each method, starting from the encoder
     row_epochs: int = 15
     row_rate: float = 1e-3
