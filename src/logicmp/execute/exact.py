@@ -138,9 +138,9 @@ class ExactPlan:
         rows = torch.cat([log_p, extra, *(_of_the_others(log_p[a:b].view(n, -1, log_p.shape[1])).flatten(0, 1)
                                           for a, b, n in self._map.merged)])
         picks = self._picks(log_p.device)
-        # the log-odds of something certain are finite, so that no loss becomes NaN; where "none" is impossible, those of
-        # the values still differ
+        # the log-odds of something certain are finite, so that no loss becomes NaN
         minus = picks["minus"](rows)
+        # where "none" is impossible, the logits of the values still differ
         odds = picks["row"](rows) - minus.masked_fill(is_impossible(minus), -CERTAIN)
         odds = odds.masked_fill(is_impossible(odds), -CERTAIN)
         return {name: x.to(inputs.like.dtype) for name, x in self._by_predicate(odds).items()}
