@@ -43,8 +43,7 @@ class Part:
     def __init__(self, found: Places, shape: tuple[int, ...], width: int, device: torch.device):
         self.found, self.shape, self.width, self.shares = found, shape, width, found.shares
         self.n_shared = found.n_shared
-        self.places, self.is_own, self._shared, self._slots = (
-            torch.from_numpy(x).to(device) for x in (found.places, found.is_own, found.shared, found.slots))
+        self.places, self.is_own = (torch.from_numpy(x).to(device) for x in (found.places, found.is_own))
 
     def __len__(self) -> int:
         return len(self.places)
@@ -52,6 +51,12 @@ class Part:
     def add_flat(self, x: np.ndarray) -> np.ndarray:
         """Like `add_up`, in place, for a flat array [places * width] and without gradients."""
         self.found.add_up(x.reshape(len(self), self.width))
+        return x
+
+    def keep_owned(self, x: np.ndarray) -> np.ndarray:
+        """Set the values of shared places that others own to 0, in place, in an array as for `add_flat`."""
+        shared = self.found.shared
+        x.reshape(len(self), self.width)[shared[~self.found.is_own[shared]]] = 0
         return x
 
     def add_up(self, x: Tensor, dim: int) -> Tensor:
@@ -90,9 +95,11 @@ class Part:
         """The sum over all processes, in a new tensor, without a record for gradients."""
         found = x.clone(memory_format=torch.contiguous_format)
         table = found.movedim(dim, 0)
-        everywhere = table.new_zeros(self.n_shared, *table.shape[1:])
-        everywhere[self._slots] = table[self._shared]
-        table[self._shared] = self.shares.add_up(everywhere)[self._slots]
+        for piece in self.found.pieces():
+            at, slots = (torch.from_numpy(column).to(x.device) for column in piece[:2])
+            everywhere = table.new_zeros(piece[2], *table.shape[1:])
+            everywhere[slots] = table[at]
+            table[at] = self.shares.add_up(everywhere)[slots]
         return found
 
     def gather(self, x: Tensor) -> Tensor:

@@ -82,8 +82,9 @@ class Fused:
         out: Arrays = {}
         into = logits
         if self.shares.share.size > 1:
-            # of this process, and then of all
-            logits = {name: np.zeros(len(array)) for name, array in into.items()}
+            # of this process, and then of all; a shared atom has its logit where it is owned
+            logits = {name: self.parts[name].keep_owned(array) if name in self.parts else np.zeros(len(array))
+                      for name, array in into.items()}
         for root in roots:
             self._add(root.form, -root.coefficient * weights[root.rule], x, out, logits)
         for k in range(len(self.rows.values) - 1, -1, -1):
@@ -95,7 +96,10 @@ class Fused:
                 self._pull_back(value, self._total(k, out.pop(own)), x, out, logits)
         if logits is not into:
             for name, array in into.items():
-                array += self._total(name, logits[name])
+                if name in self.parts:
+                    self._total(name, array)
+                else:
+                    array += self._total(name, logits[name])
 
     def counts(self, q: Mapping[str, np.ndarray]) -> np.ndarray:
         """The expected violations of each rule, without the terms that have no sparse literal."""

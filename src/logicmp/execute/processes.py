@@ -13,13 +13,14 @@ writes a heartbeat into the store: a counter, the collective calls it has begun,
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from types import FrameType
 from typing import Any
@@ -52,6 +53,7 @@ def joined_processes() -> Iterator[ProcessShares]:
         raise LogicMPError(f"several processes need a launcher, which sets {', '.join(missing)}",
                            "torchrun --nproc-per-node 2 -m logicmp infer ... --distributed")
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    _return_freed_memory()
     try:
         store, _, _ = next(iter(rendezvous("env://", timeout=timedelta(seconds=60))))
         dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=PATIENCE)
@@ -79,6 +81,16 @@ def joined_processes() -> Iterator[ProcessShares]:
         if before is not None:
             signal.signal(signal.SIGTERM, before)
         dist.destroy_process_group()
+
+
+def _return_freed_memory() -> None:
+    """Return the memory of every array of 256 KB and more when it is freed: processes on one machine share its memory.
+
+    By default glibc keeps arrays of up to 32 MB for later ones, which need not fit.
+    """
+    with suppress(OSError, AttributeError, TypeError):
+        # M_MMAP_THRESHOLD
+        ctypes.CDLL(None).mallopt(-3, 2**18)
 
 
 def _is_main() -> bool:

@@ -9,15 +9,15 @@ Room: engine -> **ground** -> execute, inference.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from .engine import Shares
 
-# places that the processes compare at once
-PIECE = 2**20
+# places that the processes compare or add up at once: what they exchange takes memory of its own
+PIECE = 2**17
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,11 +47,17 @@ class Places:
 
     def add_up(self, x: np.ndarray) -> np.ndarray:
         """Add up the values of shared places over all processes, in place; `x` is [places] or [places, ...]."""
-        if self.n_shared:
-            everywhere = np.zeros((self.n_shared, *x.shape[1:]))
-            everywhere[self.slots] = x[self.shared]
-            x[self.shared] = self.shares.total(everywhere)[self.slots]
+        for at, slots, n in self.pieces():
+            everywhere = np.zeros((n, *x.shape[1:]))
+            everywhere[slots] = x[at]
+            x[at] = self.shares.total(everywhere)[slots]
         return x
+
+    def pieces(self) -> Iterator[tuple[np.ndarray, np.ndarray, int]]:
+        """The shared places, some at once: those of this process, their numbers in a list of all, and its length."""
+        for start in range(0, self.n_shared, PIECE):
+            low, high = np.searchsorted(self.slots, np.array([start, start + PIECE], dtype=self.slots.dtype))
+            yield self.shared[low:high], self.slots[low:high] - np.int32(start), min(PIECE, self.n_shared - start)
 
     def numbers(self) -> np.ndarray:
         """By number of a place in all processes, its number in this one; 0 for places that it does not have."""
