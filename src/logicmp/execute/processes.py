@@ -13,14 +13,13 @@ writes a heartbeat into the store: a counter, the collective calls it has begun,
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import timedelta
 from types import FrameType
 from typing import Any
@@ -29,6 +28,7 @@ import torch.distributed as dist
 from torch.distributed.rendezvous import rendezvous
 
 from ..errors import LogicMPError
+from ..limits import keep_freed_memory
 from .shares import BrokenError, ProcessShares
 
 # seconds between heartbeats; without one for STALE seconds a rank is gone; SOON if a connection is broken already
@@ -52,8 +52,9 @@ def joined_processes() -> Iterator[ProcessShares]:
     if missing:
         raise LogicMPError(f"several processes need a launcher, which sets {', '.join(missing)}",
                            "torchrun --nproc-per-node 2 -m logicmp infer ... --distributed")
+    # the processes of one machine share its memory
+    keep_freed_memory(False)
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    _return_freed_memory()
     try:
         store, _, _ = next(iter(rendezvous("env://", timeout=timedelta(seconds=60))))
         dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=PATIENCE)
@@ -81,16 +82,6 @@ def joined_processes() -> Iterator[ProcessShares]:
         if before is not None:
             signal.signal(signal.SIGTERM, before)
         dist.destroy_process_group()
-
-
-def _return_freed_memory() -> None:
-    """Return the memory of every array of 256 KB and more when it is freed: processes on one machine share its memory.
-
-    By default glibc keeps arrays of up to 32 MB for later ones, which need not fit.
-    """
-    with suppress(OSError, AttributeError, TypeError):
-        # M_MMAP_THRESHOLD
-        ctypes.CDLL(None).mallopt(-3, 2**18)
 
 
 def _is_main() -> bool:

@@ -34,6 +34,7 @@ from ..facts.world import World
 from ..ground.build import build_network
 from ..ground.engine import Grounding
 from ..ground.network import Network, card_of
+from ..limits import keep_freed_memory
 from ..parse.theory import Predicate, Rule, Theory
 from .answers import with_evidence
 from .method import Method, Problem, Solution, Status, TraceLine, n_hard_groundings
@@ -258,6 +259,9 @@ def make_run(world: World, theory: Theory, unary: Mapping[str, Tensor], evidence
     """A run of rules on a world, by lists of rows where it has sparse predicates."""
     if world.supports:
         inputs, executor = read_rows(theory, world.sizes, world.supports, unary, evidence, semantics, grounding)
+        if executor.parts:
+            # joined processes return it while they read and join; every iteration makes the same arrays
+            keep_freed_memory(True)
         return Run(executor, inputs, weights)
     inputs = read_inputs(theory, unary, evidence, None)
     return Run(build_executor(theory, inputs.sizes, tuple(inputs.observed), semantics), inputs, weights)
