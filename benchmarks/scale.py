@@ -117,7 +117,6 @@ def measure(case: str, folder: Path, engine: str) -> dict[str, float]:
 
     from logicmp import infer, load_facts, load_theory
     from logicmp.execute.inputs import world_tensors
-    from logicmp.execute.local import LocalRun
     from logicmp.execute.mean_field import initial_weights
     from logicmp.execute.processes import joined_processes
     from logicmp.execute.schedule import Schedule
@@ -152,7 +151,7 @@ def measure(case: str, folder: Path, engine: str) -> dict[str, float]:
         found["world, s"] = clock.lap()
         weights = initial_weights(world.theory, world.sizes, 10.0, torch.float64)
         run = make_run(world, world.theory, unary, known, "exact", weights,
-                       Grounding(make_engine(engine), shares), is_local=True)
+                       Grounding(make_engine(engine), shares))
         del unary, known
         found["join, s"] = clock.lap()
         # the compiled loops are compiled, or read from their cache
@@ -164,7 +163,7 @@ def measure(case: str, folder: Path, engine: str) -> dict[str, float]:
         found["iteration, s"] = clock.lap() / 4
         found["iteration, CPU s"] = (time.process_time() - used) / 4
         found["of it exchange and waiting, s"] = (getattr(shares, "seconds", 0.0) - before) / 4
-        parts = [run.parts[name] for name in run.base if name in run.parts] if isinstance(run, LocalRun) else []
+        parts = run.inputs.parts.values()
         values = np.zeros(sum(part.n_shared for part in parts))
         shares.total(values)
         clock.lap()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any, overload
 
@@ -74,8 +74,9 @@ class LogicMP(nn.Module):
             takes features by type, [batch..., n, features], and returns the logits of these predicates. A network takes
             one tensor for each argument, all [..., features], and returns log-odds [...] or [..., 1]. For the
             predicate's candidates alone, add them to the call: `{"person": x, "Friends": edge_index}`.
-        group: a process group of torch.distributed whose processes share the rows of rules over sparse tensors. All of
-            them call the layer with the same tensors, and get the same output and the same gradients.
+        group: a process group of torch.distributed whose processes share the rows of rules over sparse tensors, and
+            the atoms that these rows read, with their marginals and messages. All of them call the layer with the same
+            tensors, and get the same output and the same gradients.
     """
 
     @checked
@@ -280,7 +281,9 @@ class LogicMP(nn.Module):
         """
         run = self._run(unary, evidence, mask)
         first = None if start is None else self._run(start, evidence, mask).inputs.unary
-        return run.outputs(run.iterate(self.options.schedule, first, watch))
+        whole = None if watch is None else lambda seen: watch(replace(
+            seen, marginals=run.whole(seen.marginals), logits=run.whole(seen.logits)))
+        return run.outputs(run.iterate(self.options.schedule, first, whole))
 
     def trace(self, unary: Logits, evidence: Evidence | None = None, mask: Mask | None = None) -> Trace:
         """Like `forward`, but return marginals, bound and expected violations of every iteration.

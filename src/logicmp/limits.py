@@ -12,12 +12,13 @@ Room: errors -> **limits** -> all others.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
@@ -232,6 +233,20 @@ def _limit_memory(n_bytes: int | None, old: tuple[int, int] | None = None) -> tu
 
 def _is_number(value: object, kinds: type | tuple[type, ...]) -> bool:
     return isinstance(value, kinds) and not isinstance(value, bool)
+
+
+def keep_freed_memory(is_kept: bool) -> None:
+    """Whether the C library keeps the memory of freed arrays for later ones, or returns it to the machine at once.
+
+    By default glibc keeps that of arrays of up to 32 MB, into which later ones need not fit. Kept memory saves time
+    where the same arrays are made again and again.
+    """
+    with suppress(OSError, AttributeError, TypeError):
+        library = ctypes.CDLL(None)
+        # M_MMAP_THRESHOLD, M_TRIM_THRESHOLD
+        library.mallopt(-3, 2**25 if is_kept else 2**18)
+        library.mallopt(-1, 2**26 if is_kept else 2**18)
+        library.malloc_trim(0)
 
 
 def need(module: str, extra: str, what: str, instead: str = "") -> None:

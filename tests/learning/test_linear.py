@@ -10,9 +10,11 @@ from torch import Tensor
 
 from logicmp import LogicMPError, learn, parse_facts, parse_theory
 from logicmp.facts.world import World
+from logicmp.ground.engine import Grounding
 from logicmp.learning import databases as module
 from logicmp.learning.databases import read_databases
 from logicmp.learning.objectives import PseudoLikelihood
+from logicmp.testing.thread_shares import run_shares
 
 PEOPLE = [f"P{k}" for k in range(9)]
 THEORIES = {
@@ -76,6 +78,30 @@ def test_values_and_slopes_equal_the_dense_ones(name: str, seed: int, monkeypatc
         torch.testing.assert_close(torch.autograd.grad(got, weights), slopes, rtol=1e-9, atol=1e-9)
         for found, expected in zip(sparse.counts(weights), dense.counts(weights), strict=True):
             torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-7)
+
+
+@pytest.mark.parametrize("n", [2, 3])
+@pytest.mark.parametrize("name", THEORIES)
+def test_several_processes_equal_one(name: str, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, world, _ = both(name, 0, monkeypatch)
+
+    def results(objective: PseudoLikelihood, is_linear: bool) -> list[Tensor]:
+        # cached_property locks all threads of Python 3.11
+        objective.__dict__["linear"] = PseudoLikelihood.linear.func(objective) if is_linear else None
+        rng = torch.Generator().manual_seed(0)
+        weights = [torch.randn((), generator=rng, dtype=torch.float64, requires_grad=True) for _ in world.theory.rules]
+        loss = objective.loss(weights)
+        slopes = torch.autograd.grad(loss, weights, create_graph=True)
+        curved = torch.autograd.grad(sum(x.square() for x in slopes), weights, materialize_grads=True)
+        counts = [x for pair in objective.counts(weights) for x in pair]
+        return [loss, *slopes, *curved, *counts]
+
+    query = THEORIES[name][1]
+    for is_linear in (True, False):
+        want = results(one, is_linear)
+        for got in run_shares(n, lambda shares, is_linear=is_linear: results(
+                PseudoLikelihood(world, query, "exact", Grounding(shares=shares)), is_linear)):
+            torch.testing.assert_close(got, want, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["premises observed", "all predicted", "a fact as its own premise"])

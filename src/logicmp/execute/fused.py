@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from importlib.util import find_spec
-from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -20,6 +19,7 @@ from torch import Tensor
 from ..ground.engine import ALONE, Shares
 from ..parse.theory import Theory
 from ..plan.forms import Form, Made, Operand, ReadAll, RowPlan
+from .atoms import Part
 
 Arrays = dict[Operand, np.ndarray]
 NONE = np.ones(0)
@@ -59,12 +59,12 @@ class Fused:
         parts: the places of this process, by predicate or number of a value; of others it has all.
     """
 
-    def __init__(self, rows: RowPlan, shares: Shares | None = None, parts: Mapping[Hashable, Any] | None = None):
+    def __init__(self, rows: RowPlan, shares: Shares | None = None, parts: Mapping[Hashable, Part] | None = None):
         self.rows, self.shares, self.parts = rows, shares or ALONE, parts or {}
 
     def _total(self, key: Hashable, x: np.ndarray) -> np.ndarray:
         """The sum over all processes of what each adds to a value."""
-        found: np.ndarray = self.parts[key].add_up(x) if key in self.parts else self.shares.total(x)
+        found: np.ndarray = self.parts[key].add_flat(x) if key in self.parts else self.shares.total(x)
         return found
 
     def subtract(self, logits: Mapping[str, np.ndarray], q: Mapping[str, np.ndarray], weights: Sequence[float],
@@ -82,8 +82,9 @@ class Fused:
         out: Arrays = {}
         into = logits
         if self.shares.share.size > 1:
-            # of this process, and then of all
-            logits = {name: np.zeros(len(array)) for name, array in into.items()}
+            # of this process, and then of all; a shared atom has its logit where it is owned
+            logits = {name: self.parts[name].keep_owned(array) if name in self.parts else np.zeros(len(array))
+                      for name, array in into.items()}
         for root in roots:
             self._add(root.form, -root.coefficient * weights[root.rule], x, out, logits)
         for k in range(len(self.rows.values) - 1, -1, -1):
@@ -95,7 +96,10 @@ class Fused:
                 self._pull_back(value, self._total(k, out.pop(own)), x, out, logits)
         if logits is not into:
             for name, array in into.items():
-                array += self._total(name, logits[name])
+                if name in self.parts:
+                    self._total(name, array)
+                else:
+                    array += self._total(name, logits[name])
 
     def counts(self, q: Mapping[str, np.ndarray]) -> np.ndarray:
         """The expected violations of each rule, without the terms that have no sparse literal."""

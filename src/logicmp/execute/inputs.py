@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -20,10 +20,10 @@ from torch import Tensor
 
 from ..arguments import wrong_type
 from ..errors import LogicMPError, closest
-from ..facts.supports import Support
+from ..facts.supports import Support, rows_type
 from ..facts.world import UNKNOWN, World, one_value_each
-from ..ground.engine import Shares
 from ..parse.theory import Predicate, Theory
+from .atoms import Part
 from .operations import spread
 from .state import is_tracing
 
@@ -50,9 +50,8 @@ class Inputs:
     masks: dict[str, Tensor]
     sizes: dict[str, int]
     batch: tuple[int, ...]
-    # of predicates whose atoms are divided over processes, [1, n]: one for each atom that counts in this process
-    owned: dict[str, Tensor] = field(default_factory=dict)
-    shares: Shares | None = None
+    # of predicates whose atoms are divided over processes, those of this one: all tensors have these only
+    parts: Mapping[str, Part] = field(default_factory=dict)
     # by predicate, the places of observed atoms and their values, if they are few; made when first used
     _few: dict[str, tuple[Tensor, Tensor] | None] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -71,9 +70,36 @@ class Inputs:
         return q
 
     def total(self, name: str, x: Tensor) -> Tensor:
-        """A sum over the atoms of a predicate, of all processes."""
-        found: Tensor = x if self.shares is None or name not in self.owned else self.shares.add_up(x)
+        """A sum over the atoms of a predicate that count in this process, of all processes."""
+        found: Tensor = self.parts[name].shares.add_up(x) if name in self.parts else x
         return found
+
+    def divided(self, theory: Theory, parts: Mapping[str, Part]) -> Inputs:
+        """The atoms of this process, from the inputs that all have; their predicates get one argument.
+
+        Args:
+            theory: of these inputs.
+            parts: by predicate, the atoms.
+        """
+        def taken(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+            return {name: parts[name].take(x) if name in parts else x for name, x in tensors.items()}
+
+        masks = dict(self.masks)
+        for name, part in parts.items():
+            # the other dimensions are those of values
+            exists = self._exist(theory.predicate[name].types[: len(part.shape)])
+            if exists is not None:
+                masks[rows_type(name)] = part.take(exists)
+        sizes = {**self.sizes, **{rows_type(name): len(part) for name, part in parts.items()}}
+        return replace(self, unary=taken(self.unary), observed=taken(self.observed), evidence=taken(self.evidence),
+                       masks=masks, sizes=sizes, parts=parts)
+
+    def owned(self, name: str) -> Inputs:
+        """The atoms of a predicate that count in this process, without exchange."""
+        at, rows = self.parts[name].is_own, rows_type(name)
+        evidence, masks = ({key: x[:, at] if key == own else x for key, x in tensors.items()}
+                           for own, tensors in ((name, self.evidence), (rows, self.masks)))
+        return replace(self, evidence=evidence, masks=masks, sizes={**self.sizes, rows: int(at.sum())}, parts={})
 
     @property
     def like(self) -> Tensor:
@@ -81,15 +107,16 @@ class Inputs:
 
     def exists(self, predicate: Predicate) -> Tensor | None:
         """[batch, n_1, ..., n_k, 1 for labels]: one where all entities of an atom exist; None without masks."""
+        found = self._exist(predicate.types)
+        return found if found is None or predicate.labels is None else found.unsqueeze(-1)
+
+    def _exist(self, types: Sequence[str]) -> Tensor | None:
         found: Tensor | None = None
-        for k, type_name in enumerate(predicate.types):
+        for k, type_name in enumerate(types):
             if type_name in self.masks:
-                part = spread(self.masks[type_name], (k,), len(predicate.types))
+                part = spread(self.masks[type_name], (k,), len(types))
                 found = part if found is None else found * part
-        if found is None:
-            return None
-        found = found.expand(-1, *(self.sizes[t] for t in predicate.types))
-        return found if predicate.labels is None else found.unsqueeze(-1)
+        return None if found is None else found.expand(-1, *(self.sizes[t] for t in types))
 
 
 def value_dims(predicate: Predicate) -> tuple[int, ...]:

@@ -47,7 +47,14 @@ def read_rows(theory: Theory, sizes: Mapping[str, int], supports: Mapping[str, S
     inputs = flat_inputs(theory, sizes, supports, true, unary, evidence)
     executor = build_sparse_executor(theory, sizes, supports, (*inputs.observed, *true), semantics,
                                      device=inputs.like.device, grounding=grounding)
-    return inputs, executor
+    return _divided(inputs, theory, supports, true, executor), executor
+
+
+def _divided(inputs: Inputs, theory: Theory, supports: Mapping[str, Support], true: Sequence[str],
+             executor: SparseExecutor) -> Inputs:
+    """The atoms of this process; all of them, if it has all rows."""
+    parts = {name: part for name, part in executor.parts.items() if isinstance(name, str)}
+    return inputs.divided(flat_theory(theory, supports, true), parts) if parts else inputs
 
 
 def flat_inputs(theory: Theory, sizes: Mapping[str, int], supports: Mapping[str, Support], true: Sequence[str],
@@ -108,7 +115,7 @@ class _Plan:
 class SparseRun(Run):
     """A run of a call with sparse tensors: what was given as a sparse tensor is returned as one."""
 
-    indices: dict[str, Tensor]
+    rows: dict[str, _Rows]
     places: dict[str, Tensor]
     supports: Mapping[str, Support]
 
@@ -116,12 +123,12 @@ class SparseRun(Run):
         """The logits of a predicate, dense or with the indices that were given; observed atoms are certain."""
         if name not in self.places:
             return super().output(logits, name, shape)
-        values = super().output(logits, name, self.inputs.unary[name].shape[1:])
+        values = super().output(logits, name, self.shapes[name][1:])
         # the values of a functional variable are listed, or they are dense
         is_listed = len(self.places[name]) and self.supports[name].lists_values
         values = (values.flatten() if is_listed else values)[self.places[name]]
-        return torch.sparse_coo_tensor(self.indices[name], values, tuple(shape), is_coalesced=True,
-                                       check_invariants=False)
+        given = self.rows[name]
+        return torch.sparse_coo_tensor(given.indices, values, given.shape, is_coalesced=True, check_invariants=False)
 
 
 @dataclass
@@ -313,9 +320,9 @@ def _run(theory: Theory, sizes: Mapping[str, int], dense: Tensors, dense_evidenc
         raise LogicMPError(f"the tensors have batch dimensions {list(inputs.batch)}, but sparse tensors in unary have "
                            "none", "make one graph of all items: add to the entity numbers of each item the number of "
                            "entities before it, as torch_geometric's Batch does")
+    inputs = _divided(inputs, theory, plan.supports, true, plan.executor)
     run = SparseRun(plan.executor, inputs, weights, reduce)
-    run.indices = {name: part.indices for name, part in rows.items()}
-    run.places, run.supports = dict(plan.unary_places), plan.supports
+    run.rows, run.places, run.supports = dict(rows), dict(plan.unary_places), plan.supports
     return run
 
 

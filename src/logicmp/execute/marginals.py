@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -74,13 +73,11 @@ def as_given(inputs: Inputs, predicate: Predicate, logits: Mapping[str, Tensor],
 def unary_and_entropy(inputs: Inputs, predicate: Predicate, unary: Tensor, q: Tensor) -> Tensor:
     """E[phi] + H of the variables of one predicate that are not observed, [batch]."""
     evidence = inputs.evidence.get(predicate.name)
-    owned = inputs.owned.get(predicate.name)
-    if owned is not None:
+    part = inputs.parts.get(predicate.name)
+    if part is not None:
         # every atom in one process
-        at = owned[0].nonzero()[:, 0]
-        parts = [x[:, at] for x in (unary, q)]
-        own = replace(inputs, evidence={} if evidence is None else {predicate.name: evidence[:, at]}, owned={})
-        return inputs.total(predicate.name, unary_and_entropy(own, predicate, *parts))
+        own = unary_and_entropy(inputs.owned(predicate.name), predicate, part.owned(unary), part.owned(q))
+        return inputs.total(predicate.name, own)
     score = _entropy(q) + q * unary
     if not predicate.is_categorical:
         score = score + _entropy(1 - q)
@@ -104,13 +101,15 @@ def unary_and_entropy(inputs: Inputs, predicate: Predicate, unary: Tensor, q: Te
 
 
 def is_latent(inputs: Inputs, predicate: Predicate, like: Tensor) -> Tensor:
-    """True for the atoms of a predicate that exist and are not observed, in the shape of `like`."""
+    """True for the atoms that exist, are not observed and count in this process, in the shape of `like`."""
     latent = torch.ones_like(like, dtype=torch.bool)
     evidence, exists = inputs.evidence.get(predicate.name), inputs.exists(predicate)
     if evidence is not None:
         latent = latent & evidence.isnan()
     if exists is not None:
         latent = latent & (exists > 0)
+    if predicate.name in inputs.parts:
+        latent = latent & inputs.parts[predicate.name].is_own.reshape(1, -1, *[1] * (like.dim() - 2))
     return latent
 
 
@@ -125,7 +124,7 @@ def from_their_mean(inputs: Inputs, predicate: Predicate, tensor: Tensor, over_a
         tensor = _minus_mean(tensor, counted, value_dims(predicate))
     if over_atoms:
         dims = tuple(range(1, tensor.dim() - (predicate.labels is not None)))
-        if counted is not None and predicate.name in inputs.owned:
+        if counted is not None and predicate.name in inputs.parts:
             total, n = (inputs.total(predicate.name, x.sum(dims, keepdim=True)) for x in (tensor * counted, counted))
             return (tensor - total / n.clamp_min(1)) * counted
         tensor = _minus_mean(tensor, counted, dims)
@@ -151,10 +150,8 @@ def n_latent(inputs: Inputs, predicate: Predicate, like: Tensor) -> Tensor:
 
 def _counted(inputs: Inputs, predicate: Predicate, like: Tensor) -> Tensor | None:
     """1 for each latent atom of a predicate, of a symmetric pair for the first order only; None if all are latent."""
-    owned = inputs.owned.get(predicate.name)
-    if owned is not None:
-        return (is_latent(inputs, predicate, like) & (owned > 0).reshape(1, -1, *[1] * (like.dim() - 2))).to(like.dtype)
-    if predicate.symmetric or predicate.name in inputs.evidence or any(t in inputs.masks for t in predicate.types):
+    if (predicate.symmetric or predicate.name in inputs.evidence or predicate.name in inputs.parts
+            or any(t in inputs.masks for t in predicate.types)):
         counted = is_latent(inputs, predicate, like).to(like.dtype)
         return counted.triu() if predicate.symmetric else counted
     return None

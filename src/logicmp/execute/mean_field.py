@@ -9,6 +9,7 @@ Room: plan -> **execute** -> layer, inference, learning.  Paper: Algorithm 1, Eq
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -152,8 +153,8 @@ class Run:
         Args:
             start: logits to start from instead of the unary potentials, with one batch dimension.
             watch: called with every iteration, the last one included; the run ends when it returns True.
-            correct: called with the marginals of every iteration; its result is added to the new logits, without
-                gradient.
+            correct: called with the marginals of every iteration, of all processes; its result is added to the new
+                logits, without gradient.
         """
         logits = self.base if start is None else self._one_per_variable(start)
         temperature: Tensor | float = schedule.temperature
@@ -189,7 +190,7 @@ class Run:
                         logits = {name: torch.addcmul(self.base[name], x, for_each_item(scale, x))
                                   for name, x in messages.items()}
                     if correct is not None:
-                        more = correct(q)
+                        more = self.take(correct(self.whole(q)))
                         logits = {name: x + more[name] for name, x in logits.items()}
                     logits = {name: torch.lerp(x, old[name], schedule.damping) if schedule.damping else x
                               for name, x in logits.items()}
@@ -224,7 +225,8 @@ class Run:
 
     def largest_change(self, before: Mapping[str, Tensor], q: Mapping[str, Tensor]) -> float:
         """The largest change of a marginal between two iterations, of all processes."""
-        change, shares = largest_change(before, q), self.inputs.shares
+        change = largest_change(before, q)
+        shares = next((part.shares for part in self.inputs.parts.values()), None)
         return change if shares is None else shares.largest(change)
 
     def _has_converged(self, before: Mapping[str, Tensor], q: Mapping[str, Tensor], tolerance: float) -> bool:
@@ -235,15 +237,19 @@ class Run:
     @property
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
         """By predicate, the shape of the logits of all processes."""
-        return {name: tuple(x.shape) for name, x in self.base.items()}
+        parts = self.inputs.parts
+        return {name: (len(x), *parts[name].shape, *x.shape[2:]) if name in parts else tuple(x.shape)
+                for name, x in self.base.items()}
 
-    def whole(self, logits: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """The logits of all processes, from those of this one."""
-        return logits
+    def whole(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Logits or marginals of all processes, from those of this one."""
+        parts = self.inputs.parts
+        return {name: parts[name].whole(x) if name in parts else x for name, x in tensors.items()}
 
-    def take(self, logits: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """The logits of this process, from those of all."""
-        return logits
+    def take(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Logits or marginals of this process, from those of all."""
+        parts = self.inputs.parts
+        return {name: parts[name].take(x) if name in parts else x for name, x in tensors.items()}
 
     # the size of messages, for schedules that depend on it; all without gradients
 
@@ -302,7 +308,8 @@ class Run:
         cov = var = noise = n = torch.zeros((), dtype=torch.float64)
         for name, message in messages.items():
             u, x = (self._deviation(name, tensor).double() for tensor in (self.base[name], message))
-            cov, var, noise = cov + (u * x).sum(), var + (x * x).sum(), noise + (u * u).sum()
+            cov, var, noise = (total + self._sum(name, product).sum() for total, product in
+                               ((cov, u * x), (var, x * x), (noise, u * u)))
             n = n + n_latent(self.inputs, self.theory.predicate[name], u).sum()
         return float(cov / (var * noise).sqrt().clamp_min(TINY)), float(n.clamp_min(1) ** -0.5)
 
@@ -402,8 +409,9 @@ class Run:
             base, now = (tensor.detach().unsqueeze(-1).flatten(1) for tensor in (self.base[name], x))
             lost = False
             for before, after in (((base > 0) & latent, now > 0), ((base < 0) & latent, now < 0)):
-                n, left = before.sum(1), (after & latent).sum(1)
-                lost |= bool(((n >= 3) & (n >= 0.05 * latent.sum(1)) & (left <= 0.1 * n)).any())
+                n, left, n_all = self.inputs.total(name, torch.stack([x.sum(1) for x in
+                                                                      (before, after & latent, latent)]))
+                lost |= bool(((n >= 3) & (n >= 0.05 * n_all) & (left <= 0.1 * n)).any())
             if lost and not predicate.is_categorical:
                 found.append(name)
         return found
@@ -442,11 +450,18 @@ class Run:
 
     def output(self, logits: Mapping[str, Tensor], name: str, shape: Sequence[int]) -> Tensor:
         """The logits of a predicate in the shape that was given; observed atoms are certain."""
-        return as_given(self.inputs, self.theory.predicate[name], logits, torch.Size(shape))
+        part, batch, predicate = self.inputs.parts.get(name), self.inputs.batch, self.theory.predicate[name]
+        if part is None:
+            return as_given(self.inputs, predicate, logits, torch.Size(shape))
+        own = logits[name] if name in logits else self.inputs.observed[name]
+        found = as_given(self.inputs, predicate, logits, torch.Size((*batch, *own.shape[1:])))
+        found = part.whole(found.reshape(math.prod(batch), *own.shape[1:]))
+        return found.reshape((*batch, *found.shape[1:]))
 
     def outputs(self, logits: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The logits of every predicate that is not observed, with the batch dimensions that were given."""
-        return {name: self.output(logits, name, x.shape) for name, x in self.inputs.unary.items()}
+        return {name: self.output(logits, name, (*self.inputs.batch, *shape[1:]))
+                for name, shape in self.shapes.items()}
 
 
 def _for_sums(x: Tensor) -> Tensor:

@@ -28,6 +28,7 @@ import torch.distributed as dist
 from torch.distributed.rendezvous import rendezvous
 
 from ..errors import LogicMPError
+from ..limits import keep_freed_memory
 from .shares import BrokenError, ProcessShares
 
 # seconds between heartbeats; without one for STALE seconds a rank is gone; SOON if a connection is broken already
@@ -51,6 +52,8 @@ def joined_processes() -> Iterator[ProcessShares]:
     if missing:
         raise LogicMPError(f"several processes need a launcher, which sets {', '.join(missing)}",
                            "torchrun --nproc-per-node 2 -m logicmp infer ... --distributed")
+    # the processes of one machine share its memory
+    keep_freed_memory(False)
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     try:
         store, _, _ = next(iter(rendezvous("env://", timeout=timedelta(seconds=60))))

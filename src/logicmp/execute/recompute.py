@@ -115,7 +115,8 @@ class Recompute:
 
     def note(self, tensor: Tensor, make: Make) -> None:
         """Register a tensor that can be recomputed in the same layout."""
-        if tensor.is_contiguous() and tensor.storage_offset() == 0:
+        # tensors without entries have no memory that tells them apart
+        if tensor.numel() and tensor.is_contiguous() and tensor.storage_offset() == 0:
             place = tensor.untyped_storage().data_ptr()
             self._known[place] = (tensor, make)
             for box in self._saved.pop(place, ()):

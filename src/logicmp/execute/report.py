@@ -19,7 +19,7 @@ from torch import Tensor
 from ..page import curves, fragment, plural
 from ..parse.theory import Theory
 from .marginals import is_latent
-from .mean_field import Iteration, Run, largest_change
+from .mean_field import Iteration, Run
 from .schedule import Schedule
 from .state import is_tracing
 
@@ -57,13 +57,13 @@ def build_trace(run: Run, schedule: Schedule) -> Trace:
     batch = run.inputs.batch
     seen: list[Iteration] = []
     logits = run.iterate(schedule, watch=seen.append)
-    shaped = [{name: q.reshape((*batch, *q.shape[1:])) for name, q in iteration.marginals.items()}
+    shaped = [{name: q.reshape((*batch, *q.shape[1:])) for name, q in run.whole(iteration.marginals).items()}
               for iteration in seen]
     return Trace(shaped, torch.stack([iteration.elbo() for iteration in seen]),
                  torch.stack([iteration.violations() for iteration in seen]),
                  torch.stack([iteration.temperature() for iteration in seen]),
                  torch.stack([iteration.push() for iteration in seen]),
-                 {name: tensor.reshape((*batch, *tensor.shape[1:])) for name, tensor in logits.items()})
+                 {name: tensor.reshape((*batch, *tensor.shape[1:])) for name, tensor in run.whole(logits).items()})
 
 
 @dataclass(frozen=True)
@@ -124,8 +124,8 @@ def build_report(run: Run, schedule: Schedule, method: str = "") -> Report:
                                 *run.correlation(first)))
     steps = [{name: later.marginals[name] - earlier.marginals[name] for name in later.marginals}
              for earlier, later in itertools.pairwise(seen[-3:])]
-    change = largest_change(seen[-2].marginals, seen[-1].marginals) if len(seen) > 1 else 0.0
-    turns = len(steps) == 2 and sum(float((steps[0][name] * steps[1][name]).sum()) for name in steps[0]) < 0
+    change = run.largest_change(seen[-2].marginals, seen[-1].marginals) if len(seen) > 1 else 0.0
+    turns = len(steps) == 2 and _product(run, *steps) < 0
     status = "converged" if change < CONVERGED else "oscillating" if turns else "changing"
     collapsed = run.collapsed(logits)
     return Report(tuple(rules), status, change, _moved(run, logits), tuple(collapsed),
@@ -147,13 +147,20 @@ def build_exact_report(run: Run, logits: Mapping[str, Tensor], violations: Seque
     return Report(rules, "exact", 0.0, _moved(run, logits), tuple(run.collapsed(logits)), (), method)
 
 
+def _product(run: Run, one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> float:
+    """The sum of products over the unobserved atoms."""
+    latent = {name: is_latent(run.inputs, run.theory.predicate[name], x) for name, x in one.items()}
+    return sum(float(run.inputs.total(name, (x * other[name] * latent[name]).sum())) for name, x in one.items())
+
+
 def _moved(run: Run, logits: Mapping[str, Tensor]) -> dict[str, float]:
     """By predicate the share of decisions that changed sides."""
     moved = {}
     for name, x in logits.items():
         latent = is_latent(run.inputs, run.theory.predicate[name], x)
-        changed = ((run.base[name] > 0) != (x > 0))[latent]
-        moved[name] = float(changed.float().mean()) if len(changed) else 0.0
+        changed = ((run.base[name] > 0) != (x > 0)) & latent
+        n, n_changed = run.inputs.total(name, torch.stack([latent.sum(), changed.sum()])).tolist()
+        moved[name] = n_changed / n if n else 0.0
     return moved
 
 

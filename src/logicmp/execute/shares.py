@@ -6,8 +6,9 @@ Room: ground, plan -> **execute** -> layer, inference, learning.
     total = shares.add_up(partial)                messages of all rows, the same in every process
     partial = f(shares.copy(q))                   from values that all have; gradients are added up on the way back
 
-Every process has all values (marginals, messages, weights); rows are what is divided. The two functions are each
-other's derivative: the gradient of a sum goes to every part, and the gradient of a copy comes from every part.
+These functions are for values that all processes have, such as weights; atoms are divided as well (`atoms.py`). The two
+functions are each other's derivative: the gradient of a sum goes to every part, and the gradient of a copy comes from
+every part.
 """
 
 from __future__ import annotations

@@ -15,12 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping
 from functools import cached_property
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from ..facts.supports import Support, flat_theory
+from ..facts.supports import Support, flat_theory, rows_type, values_type
 from ..ground.engine import ALONE, Grounding, Shares
 from ..normalize.build import normalize_theory
 from ..normalize.cubes import NormalForm
@@ -28,6 +27,7 @@ from ..parse.theory import Theory
 from ..plan.build import MAX_ELEMENTS, build_plan
 from ..plan.eliminate import MAX_ROWS, build_rows
 from ..plan.forms import Form, Grouped, Made, Operand, Present, ReadAll, Root, RowPlan, WeightsOf
+from .atoms import Part, divide_atoms
 from .fused import Fused, can_fuse, flat, is_thin
 from .matrix_terms import LabelBlock, MatrixTerms, stack_items
 from .plans import make_executor
@@ -72,10 +72,19 @@ def plan_sparse_executor(form: NormalForm, sizes: Mapping[str, int], supports: M
         masked: types of which some entities may be missing; a call has masks for them.
         grounding: how rows are made, and which of them this process has; by default all, by the built-in join.
     """
-    grounding = grounding or Grounding()
-    plan = build_rows(form, sizes, supports, observed, max_rows, masked, grounding)
-    return SparseExecutor(plan, form.theory, sizes, supports, observed, max_elements, device or torch.device("cpu"),
-                          grounding.shares)
+    grounding, device = grounding or Grounding(), device or torch.device("cpu")
+    shares = grounding.shares
+    is_divided = shares.share.size > 1
+    # where atoms are divided, terms without sparse literals are lists, too: dense ones need whole predicates
+    plan = build_rows(form, sizes, supports, observed, max_rows, masked, grounding, lists_short=is_divided)
+    if not is_divided:
+        return SparseExecutor(plan, form.theory, sizes, supports, observed, max_elements, device)
+    open_ones = {name: support for name, support in supports.items() if name not in set(observed)}
+    flat = flat_theory(form.theory, supports, [name for name in supports if name not in open_ones])
+    parts, flat = divide_atoms(plan, flat, sizes, open_ones, shares, device)
+    own = {rows_type(name): len(part) for name, part in parts.items() if isinstance(name, str)}
+    own |= {values_type(name): s.width for name, s in open_ones.items() if s.lists_values}
+    return SparseExecutor(plan, flat, {**sizes, **own}, {}, observed, max_elements, device, shares, parts)
 
 
 class SparseExecutor:
@@ -83,9 +92,9 @@ class SparseExecutor:
 
     def __init__(self, rows: RowPlan, theory: Theory, sizes: Mapping[str, int], supports: Mapping[str, Support],
                  observed: Collection[str], max_elements: int, device: torch.device, shares: Shares | None = None,
-                 parts: Mapping[Hashable, Any] | None = None):
+                 parts: Mapping[Hashable, Part] | None = None):
         self.rows = rows
-        # of the rows; all processes have all values, but for those with parts (`local.py`), of which they have some
+        # of the rows; all processes have all values, but for those with parts, of which they have some
         self.shares, self.parts = shares or ALONE, parts or {}
         # without the types of rows
         plain = {t.name: sizes[t.name] for t in rows.dense.theory.types}
@@ -226,13 +235,16 @@ class SparseExecutor:
         return found
 
     def _add_up(self, key: Hashable, x: Tensor) -> Tensor:
-        """The sum over all processes of what each adds to a value."""
-        if key not in self.parts:
-            found: Tensor = self.shares.add_up(x)
-            return found
-        # a copy, because a list may return a vector that it keeps; parts are for one item, without gradients
-        own = x.detach().clone(memory_format=torch.contiguous_format).numpy()
-        return torch.from_numpy(self.parts[key].add_up(own, own.shape[2] if own.ndim == 3 else 1))
+        """The sum over all processes of what each adds to a value: of a predicate [items, places], else [places]."""
+        part = self.parts.get(key)
+        found: Tensor = self.shares.add_up(x) if part is None else part.add_up(x, int(isinstance(key, str)))
+        return found
+
+    def _copy(self, key: Hashable, x: Tensor) -> Tensor:
+        """A value for use with the rows of this process."""
+        part = self.parts.get(key)
+        found: Tensor = self.shares.copy(x) if part is None else part.copy(x, int(isinstance(key, str)))
+        return found
 
     def _runs_fused(self, call: Call) -> bool:
         return call.like.shape[0] == 1 and not torch.is_grad_enabled() and not is_tracing()
@@ -294,7 +306,7 @@ class SparseExecutor:
             elif isinstance(value, Made):
                 xs = [self._operand(o, values) for o in value.form.operands]
                 output = torch.zeros(value.n_places, 1, dtype=torch.float64, device=self.device)
-                values[k] = self.shares.copy(self._add_up(k, self._made[k].derivatives([output, *xs], (0,))[0]))
+                values[k] = self._copy(k, self._add_up(k, self._made[k].derivatives([output, *xs], (0,))[0]))
             else:
                 product = self._groups[k].products(self._inside(value, values))
                 values[k] = product - 1 if value.minus_one else product
@@ -304,7 +316,7 @@ class SparseExecutor:
               with_sets: bool) -> None:
         """Read a predicate; of one with labels, all sets of them at once."""
         x = (q[value.predicate] if value.predicate in q else call.observed[value.predicate]).to(torch.float64)
-        x = self.shares.copy(x)
+        x = self._copy(value.predicate, x)
         if value.labels is None:
             values[k] = x.reshape(len(x), -1).mT.contiguous()
             return
@@ -372,7 +384,7 @@ class SparseExecutor:
             adjoint = sum(total[1:], total[0])
             if isinstance(value, Made):
                 # pulled back over the rows of this process, so it must be that of all rows
-                adjoint = self.shares.copy(self._add_up(k, adjoint))
+                adjoint = self._copy(k, self._add_up(k, adjoint))
             if isinstance(value, ReadAll) and value.labels is not None:
                 by_label.setdefault(value.predicate, {})[k] = adjoint
             elif isinstance(value, ReadAll):

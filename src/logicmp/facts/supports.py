@@ -26,6 +26,8 @@ SPARSE_SHARE = 1 / 8
 MAX_ROWS = 2**31 - 1
 # keys of tuples are int64
 MAX_BOX = 2**62
+# keys that are split at once
+PIECE = 2**18
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,23 +81,26 @@ def make_keys(columns: Sequence[np.ndarray], sizes: Sequence[int]) -> np.ndarray
     """
     found = np.zeros(len(columns[0]) if len(columns) else 0, dtype=np.int64)
     for column, size in zip(columns, sizes, strict=True):
-        found = found * size + column
+        found *= size
+        found += column
     return found
 
 
 def split_keys(keys: np.ndarray, sizes: Sequence[int]) -> tuple[np.ndarray, ...]:
     """The tuples of keys, as int32 columns."""
-    columns: list[np.ndarray] = []
-    for size in reversed(sizes):
-        keys, column = np.divmod(keys, max(size, 1))
-        columns.append(column.astype(np.int32))
-    return tuple(reversed(columns))
+    columns = tuple(np.empty(len(keys), dtype=np.int32) for _ in sizes)
+    for start in range(0, len(keys), PIECE):
+        piece = keys[start : start + PIECE]
+        for column, size in zip(reversed(columns), reversed(sizes), strict=True):
+            piece, column[start : start + PIECE] = np.divmod(piece, max(size, 1))
+    return columns
 
 
 def distinct(keys: np.ndarray) -> np.ndarray:
     """The distinct keys in order: `np.unique` hashes them first, which takes ten times as long."""
     keys = np.sort(keys)
-    return keys[np.append(True, keys[1:] != keys[:-1])] if len(keys) else keys
+    is_new = keys[1:] != keys[:-1]
+    return keys if bool(is_new.all()) else keys[np.append(True, is_new)]
 
 
 def make_support(predicate: Predicate, columns: Sequence[np.ndarray], sizes: Mapping[str, int]) -> Support:

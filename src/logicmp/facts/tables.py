@@ -302,7 +302,8 @@ def _numbered_integers(column: np.ndarray) -> tuple[list[int] | np.ndarray, np.n
     low, high = int(column.min()), int(column.max())
     if high - low < 4 * len(column) + 1024:
         # from the last row to the first: what is left is the first row of each value
-        places = (column - low).astype(np.int64)
+        # without copies of a column that starts at 0
+        places = (column - low if low else column).astype(np.int64, copy=False)
         first = np.full(high - low + 1, len(column), dtype=np.int64)
         first[places[::-1]] = np.arange(len(column) - 1, -1, -1)
         known = np.flatnonzero(first < len(column))

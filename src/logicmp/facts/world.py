@@ -129,7 +129,7 @@ def build_world(evidence: Evidence, queried: Collection[str] = (), world: str = 
         support = _support(theory, table, places, is_closed, given.get(predicate.name), dense_atoms)
         if support is None:
             known, soft, n_open = _values(theory, table, places, is_closed, own)
-        elif predicate.name not in given and bool((table.values[table.values != 0] == 1).all()):
+        elif predicate.name not in given and bool(((table.values == 0) | (table.values == 1)).all()):
             # every fact of the list is true
             supports[predicate.name], known, soft, n_open = support, np.ones(support.n_values, np.int8), None, 0
         else:

@@ -353,7 +353,7 @@ def join_patterns(patterns: Sequence[Pattern], wanted: Iterable[int], keep: Iter
         if len(shared) == len(p.names):
             inside = first.clip(0, max(len(keys) - 1, 0))
             hit = np.flatnonzero(keys[inside] == own) if len(keys) else np.zeros(0, dtype=np.int64)
-            extend(_extended(rows.take(hit), p, k, at[inside[hit]], (), step), step + 1)
+            extend(_extended(rows.take(hit), p, k, at[inside[hit]], (), step), step + 1)  # noqa: F821
             return
         counts = np.searchsorted(keys, own, "right") - first
         ends = np.cumsum(counts)
@@ -365,7 +365,7 @@ def join_patterns(patterns: Sequence[Pattern], wanted: Iterable[int], keep: Iter
             row, place = ragged_ranges(first[start:stop], counts[start:stop])
             piece = rows.take(row + start)
             new = tuple(n for n in p.names if n not in shared)
-            extend(_extended(piece, p, k, at[place], new, step), step + 1)
+            extend(_extended(piece, p, k, at[place], new, step), step + 1)  # noqa: F821
             start = stop
 
     def _extended(rows: Joined, p: Pattern, k: int, place: np.ndarray, new: tuple[str, ...], step: int) -> Joined:
@@ -383,6 +383,8 @@ def join_patterns(patterns: Sequence[Pattern], wanted: Iterable[int], keep: Iter
     if order[0] in wanted_set:
         places[order[0]] = np.arange(first.n, dtype=np.int32) if first.places is None else first.places
     extend(Joined(first.n, columns, places), 1)
+    # a function that calls itself would keep the patterns until garbage is collected
+    del extend
     empty = np.zeros(0, dtype=np.int32)
     return done.rows() or Joined(0, dict.fromkeys(kept, empty), dict.fromkeys(wanted_set, empty))
 

@@ -26,7 +26,6 @@ from ..errors import LogicMPError
 from ..execute.checkpoint import RunCheckpoint, fingerprint
 from ..execute.inputs import read_inputs, world_tensors
 from ..execute.lists import read_rows
-from ..execute.local import make_local_run
 from ..execute.mean_field import Correct, Iteration, Run, initial_weights
 from ..execute.plans import build_executor
 from ..execute.schedule import Schedule, make_schedule
@@ -35,6 +34,7 @@ from ..facts.world import World
 from ..ground.build import build_network
 from ..ground.engine import Grounding
 from ..ground.network import Network, card_of
+from ..limits import keep_freed_memory
 from ..parse.theory import Predicate, Rule, Theory
 from .answers import with_evidence
 from .method import Method, Problem, Solution, Status, TraceLine, n_hard_groundings
@@ -98,10 +98,8 @@ class MeanField(Method):
             return Solution(odds, Status.EXACT, [_formula_odds(problem, rule, {}, evidence)
                                                  for rule in problem.formulas], notes=["no atom is unobserved"])
         correct, notes = self._correct(problem, network)
-        # the correction reads all atoms, but it is made for few
         run = make_run(world, world.theory, unary, evidence, problem.semantics,
-                       initial_weights(world.theory, world.sizes, self.hard_weight, torch.float64), problem.grounding,
-                       is_local=correct is None)
+                       initial_weights(world.theory, world.sizes, self.hard_weight, torch.float64), problem.grounding)
         del unary, evidence
         shares = problem.grounding.shares
         kept = self._checkpoint(problem)
@@ -257,16 +255,13 @@ class MeanField(Method):
 
 
 def make_run(world: World, theory: Theory, unary: Mapping[str, Tensor], evidence: Mapping[str, Tensor],
-             semantics: str, weights: list[Tensor], grounding: Grounding | None = None, is_local: bool = False) -> Run:
-    """A run of rules on a world, by lists of rows where it has sparse predicates.
-
-    Args:
-        is_local: whether each of several processes has the atoms of its rows only; such a run has no gradients.
-    """
-    if world.supports and is_local and grounding is not None and grounding.shares.share.size > 1:
-        return make_local_run(theory, world.sizes, world.supports, unary, evidence, semantics, weights, grounding)
+             semantics: str, weights: list[Tensor], grounding: Grounding | None = None) -> Run:
+    """A run of rules on a world, by lists of rows where it has sparse predicates."""
     if world.supports:
         inputs, executor = read_rows(theory, world.sizes, world.supports, unary, evidence, semantics, grounding)
+        if executor.parts:
+            # joined processes return it while they read and join; every iteration makes the same arrays
+            keep_freed_memory(True)
         return Run(executor, inputs, weights)
     inputs = read_inputs(theory, unary, evidence, None)
     return Run(build_executor(theory, inputs.sizes, tuple(inputs.observed), semantics), inputs, weights)

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..execute.atoms import Part
 from ..execute.fused import Fused
 from ..execute.rows import Bilinear
 from ..facts.supports import distinct
@@ -30,10 +31,17 @@ class LinearOdds:
         fused: the lists of the rules.
         q: marginals of the data by predicate, flat, zeros and ones.
         truth: by predicate to predict, which atoms are true, flat.
+        parts: of predicates whose atoms are divided over processes, those of this one.
     """
 
-    def __init__(self, theory: Theory, fused: Fused, q: Mapping[str, np.ndarray], truth: Mapping[str, np.ndarray]):
+    def __init__(self, theory: Theory, fused: Fused, q: Mapping[str, np.ndarray], truth: Mapping[str, np.ndarray],
+                 parts: Mapping[str, Part]):
         n_rules = len(theory.rules)
+        self.shares = fused.shares
+        is_first_rank = self.shares.share.rank == 0
+        # how often each atom counts in this process
+        own = np.concatenate([np.zeros(0), *(np.repeat(parts[name].found.is_own, parts[name].width) if name in parts
+                                             else np.full(len(x), is_first_rank) for name, x in truth.items())])
         is_true = np.concatenate([np.zeros(0), *truth.values()])
         # Rows of counts are compared by a number of 64 bits: a million distinct ones have two equal numbers with a
         # probability of 1e-7.
@@ -47,7 +55,7 @@ class LinearOdds:
         first = np.zeros(len(known), dtype=np.int64)
         first[number] = np.arange(len(keys))
         del keys
-        self.n_atoms = torch.from_numpy(np.bincount(number, minlength=len(first)).astype(np.float64))
+        self.n_atoms = torch.from_numpy(np.bincount(number, own, len(first)))
         self.truth = torch.from_numpy(is_true[first].astype(np.float64))
         is_first = np.zeros(len(is_true), dtype=bool)
         is_first[first] = True
@@ -61,10 +69,12 @@ class LinearOdds:
                                np.concatenate(values), torch.device("cpu"))
 
     def loss(self, weights: Sequence[Tensor]) -> Tensor:
-        """Minus the sum over atoms of the log-probability of what is true."""
-        vector = torch.stack([w.reshape(()) for w in weights])
+        """Minus the sum over atoms of all processes of the log-probability of what is true."""
+        vector = self.shares.copy(torch.stack([w.reshape(()) for w in weights]))
         odds = self.matrix.product(0, vector.unsqueeze(1))[:, 0]
-        return (self.n_atoms * (torch.nn.functional.softplus(odds) - self.truth * odds)).sum()
+        surprise = torch.nn.functional.softplus(odds) - self.truth * odds
+        found: Tensor = self.shares.add_up((self.n_atoms * surprise).sum())
+        return found
 
 
 def count_atoms(fused: Fused, q: Mapping[str, np.ndarray], lengths: Mapping[str, int]

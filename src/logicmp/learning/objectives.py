@@ -68,6 +68,9 @@ class Objective(ABC):
         self.truth = {name: x.double() for name, x in known.items() if not query or name in query}
         self.evidence = {name: x for name, x in known.items() if name not in self.truth}
         self.inputs, self.executor = self._plan(semantics)
+        # with one batch dimension for a moment
+        self.truth = {name: self.inputs.parts[name].take(x.unsqueeze(0))[0] if name in self.inputs.parts else x
+                      for name, x in self.truth.items()}
         # log-odds at which the marginals are the data, with one batch dimension
         self.data = {name: (2 * x.unsqueeze(0) - 1) * CERTAIN for name, x in self.truth.items()}
 
@@ -126,14 +129,21 @@ class PseudoLikelihood(Objective):
                                 for rule in fused.rows.dense.rules for _, cube in rule.terms for f in cube.factors):
             return None
         known = {**self.inputs.observed, **{name: x.unsqueeze(0) for name, x in self.truth.items()}}
-        return LinearOdds(self.world.theory, fused, flat(known), flat(self.truth))
+        return LinearOdds(self.world.theory, fused, flat(known), flat(self.truth), self.inputs.parts)
 
     def loss(self, weights: Sequence[Tensor]) -> Tensor:
         if self.linear is not None:
             return self.linear.loss(weights)
-        predicates = self.executor.theory.predicate
-        return sum((_surprise(predicates[name], logits, self.truth[name])
-                    for name, logits in self.log_odds(weights).items()), torch.zeros((), dtype=torch.float64))
+        return sum((self._surprise(name, logits) for name, logits in self.log_odds(weights).items()),
+                   torch.zeros((), dtype=torch.float64))
+
+    def _surprise(self, name: str, logits: Tensor) -> Tensor:
+        """Minus the log-probability of what is true, summed over the variables of a predicate."""
+        predicate, part, truth = self.executor.theory.predicate[name], self.inputs.parts.get(name), self.truth[name]
+        if part is None:
+            return _surprise(predicate, logits, truth)
+        own = part.owned(logits.unsqueeze(0))[0]
+        return self.inputs.total(name, _surprise(predicate, own, truth[part.is_own]))
 
     def counts(self, weights: Sequence[Tensor]) -> list[tuple[Tensor, Tensor]]:
         if self.linear is None:

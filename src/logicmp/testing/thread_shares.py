@@ -38,9 +38,9 @@ class ThreadShares:
     def _gather(self, what: str, x: Any) -> list[Any]:
         self.log.append(what)
         self.board[self.share.rank] = what, x
-        self.barrier.wait(60)
+        self.barrier.wait(20)
         found = list(self.board)
-        self.barrier.wait(60)
+        self.barrier.wait(20)
         assert len({name for name, _ in found}) == 1, f"ranks exchange different values: {[name for name, _ in found]}"
         return [value for _, value in found]
 
@@ -64,6 +64,8 @@ class ThreadShares:
         return found
 
     def copy(self, x: Tensor) -> Tensor:
+        if not (torch.is_grad_enabled() and x.requires_grad):
+            return x
         found: Tensor = _Copy.apply(self, x)  # type: ignore[no-untyped-call]
         return found
 
@@ -75,11 +77,12 @@ class ThreadShares:
 class _AddUp(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, shares: ThreadShares, x: Tensor) -> Tensor:
+        ctx.shares = shares
         return shares.sum(x)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
-        return None, gradients[0]
+        return None, ctx.shares.copy(gradients[0])
 
 
 class _Copy(torch.autograd.Function):
@@ -90,7 +93,7 @@ class _Copy(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
-        return None, ctx.shares.sum(gradients[0])
+        return None, ctx.shares.add_up(gradients[0])
 
 
 def run_shares(n: int, run: Callable[[ThreadShares], T]) -> list[T]:

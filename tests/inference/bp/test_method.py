@@ -6,6 +6,7 @@ import json
 import random
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,13 +17,15 @@ from logicmp import CostError, LogicMPError, infer, load_facts, load_theory, par
 from logicmp.execute.inputs import world_from_tensors
 from logicmp.facts.world import build_world
 from logicmp.ground.build import build_network
+from logicmp.ground.engine import ALONE, Shares
 from logicmp.ground.propagate import propagate
 from logicmp.inference.bp.graph import build_graph
 from logicmp.inference.bp.messages import Messages
 from logicmp.inference.method import Problem
 from logicmp.limits import Limits
 from logicmp.testing.method_battery import FACTS, SMOKERS, MethodBattery
-from logicmp.testing.random_models import Model, models
+from logicmp.testing.random_models import Model, models, random_model
+from logicmp.testing.thread_shares import run_shares
 
 
 class TestBeliefPropagation(MethodBattery):
@@ -225,3 +228,33 @@ def test_messages_that_oscillate_are_damped_more() -> None:
     assert got.status == "converged"
     assert "because messages oscillated" in got.notes[0]
     assert got.probabilities == pytest.approx(infer(theory, query="S", method="bp", damping=0.9).probabilities)
+
+
+@pytest.mark.parametrize("first", range(0, 40, 20))
+def test_several_processes_equal_one(first: int) -> None:
+    """Each has the variables of its own factors; beliefs, changes and the Bethe approximation are those of one."""
+    n_checked = n_saved = 0
+    for seed in range(first, first + 20):
+        model = random_model(random.Random(seed))
+        try:
+            network = Problem(world_from_tensors(model.theory, model.unary, model.evidence)).network()
+            graph, _ = build_graph(network, propagate(network))
+        except LogicMPError:
+            # no world satisfies the hard rules
+            continue
+
+        def rounds(shares: Shares, graph: Any = graph) -> tuple[list[np.ndarray], int]:
+            messages, found = Messages(graph, shares), []
+            for _ in range(5):
+                belief = messages.beliefs()
+                found += [messages.whole(belief), np.array([messages.update(belief, 0.3)])]
+            return [*found, np.array([messages.log_partition()])], len(messages.graph.cards)
+
+        want, n_all = rounds(ALONE)
+        for got, n_own in run_shares(2 + seed % 2, rounds):
+            for x, y in zip(got, want, strict=True):
+                np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-9)
+            n_saved += n_own < n_all
+        n_checked += 1
+    assert n_checked >= 10
+    assert n_saved >= 10

@@ -20,10 +20,11 @@ from itertools import combinations
 
 import numpy as np
 
-from ...ground.engine import Share
+from ...ground.engine import Share, Shares
 from ...ground.features import log_weights, queried_features
 from ...ground.join import number_rows, ragged_ranges
 from ...ground.network import HARD, Network, Sets
+from ...ground.places import Places, find_places
 from ...ground.quantifiers import deciding_literals
 
 # the log-weight of an impossible value: outweighs all rules, but leaves ten digits of the numbers it is added to
@@ -159,17 +160,35 @@ def build_graph(network: Network, possible: np.ndarray, scopes: Scopes | None = 
     return graph, tuple(readings)
 
 
-def take_factors(graph: Graph, share: Share) -> Graph:
-    """The same variables with every factor of one process: those whose number modulo its size is its rank."""
-    products = graph.products
-    own = np.arange(share.rank, len(products.gain), share.size)
-    lengths = np.diff(products.begins)[own]
-    _, literal = ragged_ranges(products.begins[own], lengths)
-    part = Products(np.concatenate([[0], np.cumsum(lengths)]), products.var[literal], products.set[literal],
-                    products.gain[own], products.head_var[own], products.head_set[own], products.size[own])
-    tables = tuple(Tables(t.values, *(x[share.rank :: share.size] for x in (t.kind, t.var, t.size)))
-                   for t in graph.tables)
-    return replace(graph, products=part, tables=tables)
+def own_range(n: int, share: Share) -> slice:
+    """The factors of one process, of n: neighbours stay together.
+
+    >>> [own_range(5, Share(rank, 2)) for rank in range(2)]
+    [slice(0, 2, None), slice(2, 5, None)]
+    """
+    return slice(n * share.rank // share.size, n * (share.rank + 1) // share.size)
+
+
+def take_factors(graph: Graph, shares: Shares) -> tuple[Graph, Places, Places]:
+    """The factors of one process with their variables, numbered anew, and the places of variables and of values."""
+    products, share = graph.products, shares.share
+    own = own_range(len(products.gain), share)
+    begins = products.begins[own.start : own.stop + 1]
+    literal = slice(int(begins[0]), int(begins[-1]))
+    var, head_var = products.var[literal], products.head_var[own]
+    tables = [Tables(t.values, *(x[own_range(len(t.kind), share)] for x in (t.kind, t.var, t.size)))
+              for t in graph.tables]
+    variables = find_places([var, head_var[head_var >= 0], *(t.var.reshape(-1) for t in tables)], len(graph.cards), 1,
+                            shares)
+    number, at = variables.numbers(), variables.places
+    starts = np.cumsum(graph.cards) - graph.cards
+    # a variable without factors has its values in one process, too
+    values = find_places([ragged_ranges(starts[at], graph.cards[at])[1]], len(graph.potentials), 1, shares)
+    part = Products(begins - begins[0], number[var], products.set[literal], products.gain[own],
+                    np.where(head_var >= 0, number[head_var], -1), products.head_set[own], products.size[own])
+    own_tables = tuple(replace(t, var=number[t.var]) for t in tables)
+    return (replace(graph, cards=graph.cards[at], potentials=graph.potentials[values.places], size=graph.size[at],
+                    products=part, tables=own_tables), variables, values)
 
 
 def _sizes(scopes: Scopes | None, rows: np.ndarray) -> np.ndarray:

@@ -20,8 +20,9 @@ import numpy as np
 
 from ...ground.engine import ALONE, Shares
 from ...ground.join import number_rows
+from ...ground.places import Places
 from .batches import largest_change, make_batch
-from .graph import IMPOSSIBLE, Graph
+from .graph import IMPOSSIBLE, Graph, take_factors
 
 # edges from which compiled loops are worth their import, if numba is installed
 COMPILED = 100_000
@@ -90,9 +91,13 @@ class Messages:
     """
 
     def __init__(self, graph: Graph, shares: Shares | None = None):
-        self.graph = graph
-        # the processes that have the other factors; all have all variables
+        # the processes that have the other factors; each has the variables of its own ones
         self.shares = shares or ALONE
+        self.places: tuple[Places, Places] | None = None
+        if self.shares.share.size > 1:
+            graph, *found = take_factors(graph, self.shares)
+            self.places = found[0], found[1]
+        self.graph = graph
         self.starts = np.concatenate([[0], np.cumsum(graph.cards)])
         products = graph.products
         self.with_head = np.flatnonzero(products.head_var >= 0)
@@ -175,7 +180,9 @@ class Messages:
         sent = (found[:n] + np.bincount(self.inside, found[n:][self.inside_owner], n)).astype(np.float64)
         for batch in self.batches:
             batch.add_to(sent)
-        return np.asarray(self.graph.potentials + self.shares.total(sent))
+        if self.places is not None:
+            sent = self.places[1].add_up(sent)
+        return np.asarray(self.graph.potentials + sent)
 
     def _received(self, n: int) -> np.ndarray:
         """The sum of the messages of products at each of n places."""
@@ -243,8 +250,9 @@ class Messages:
     def log_partition(self) -> float:
         """The Bethe approximation of log Z, exact on trees, without the base counts of the weights."""
         belief = self.beliefs()
-        own = float((log_sums(belief, self.starts) * self.graph.size).sum()) if len(belief) else 0.0
-        total = 0.0
+        # each variable in one process
+        size = self.graph.size if self.places is None else self.graph.size * self.places[0].is_own
+        total = float((log_sums(belief, self.starts) * size).sum()) if len(belief) else 0.0
         if len(self.sent):
             odds = self._literal_odds(belief)
             log_p, log_not = log_both(log_sums(log_cost(odds[: len(self.owner)]), self.graph.products.begins))
@@ -257,7 +265,16 @@ class Messages:
             total -= float((np.logaddexp(log_sigmoid(signed) + self.sign * self.sent, log_sigmoid(-signed))
                             * self._size()).sum())
         total += sum(batch.log_partition(belief) for batch in self.batches)
-        return own + float(self.shares.total(np.array([total]))[0])
+        return float(self.shares.total(np.array([total]))[0])
+
+    def whole(self, x: np.ndarray) -> np.ndarray:
+        """A number for each value of all variables, from those of this process."""
+        if self.places is None:
+            return x
+        values = self.places[1]
+        found = np.zeros(values.n)
+        found[values.places[values.is_own]] = x[values.is_own]
+        return self.shares.total(found)
 
     def table_beliefs(self, k: int, rows: np.ndarray, belief: np.ndarray) -> np.ndarray:
         """The probability of each cell of some tables of batch k, [rows, cells], at the beliefs of all values."""

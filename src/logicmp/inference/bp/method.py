@@ -11,19 +11,20 @@ belief of a factor that has all its variables; without such a factor its literal
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from ...ground.engine import Share
+from ...ground.engine import Share, Shares
 from ...ground.features import expected_counts, independent_probabilities, queried_features
 from ...ground.join import ragged_ranges
 from ...ground.network import Network
 from ...ground.propagate import propagate
 from ..answers import odds_of_counts, odds_of_values
 from ..method import Method, Problem, Solution, Status
-from .graph import Graph, Reading, Scopes, build_graph, take_factors
+from .graph import Graph, Reading, Scopes, build_graph, own_range
 from .messages import Messages
 
 # messages that oscillate for this many rounds are damped more, up to a limit
@@ -67,14 +68,17 @@ class BeliefPropagation(Method):
         graph, readings = build_graph(network, possible, scopes)
         graph, group, readings, notes = self._compress(graph, readings)
         shares = problem.grounding.shares
-        messages = Messages(graph if shares.share.size == 1 else take_factors(graph, shares.share), shares)
+        starts, lengths = np.concatenate([[0], np.cumsum(graph.cards)]), [len(table.kind) for table in graph.tables]
+        messages = Messages(graph, shares)
+        # of several processes, each goes on with its own part of the graph
+        del graph
         status, note = self._run(messages, problem)
-        p = _values_of_groups(_probabilities(messages), messages.starts, network, group)
+        p = _values_of_groups(messages.whole(_probabilities(messages)), starts, network, group)
         # zero only what hard rules and evidence exclude, not what is too improbable for a float
         p = np.where(possible, p.clip(np.finfo(np.float64).tiny, None), 0.0)
         bethe = messages.log_partition() + float(network.weights @ network.base)
         formulas = odds_of_counts(network, expected_counts(
-            network, _probabilities_of_queried(network, messages, _own(readings, shares.share), p)))
+            network, _probabilities_of_queried(network, messages, _own(readings, lengths, shares.share), p)))
         return Solution(odds_of_values(network, p), status, formulas,
                         notes=[*notes, note, f"Bethe log Z = {bethe:.6g}"])
 
@@ -87,7 +91,7 @@ class BeliefPropagation(Method):
         """Send messages until none changes; returns why it stopped, and a note on it."""
         limits = problem.limits
         done, change, seconds = 0, np.inf, 0.0
-        calm = Calm(self.damping)
+        calm = Calm(self.damping, messages.shares)
         while done < self.iterations and change > self.tolerance:
             if limits.seconds is not None and messages.shares.agree(limits.is_over(seconds)):
                 return Status.TIME if done else Status.NONE, (
@@ -113,10 +117,11 @@ class Calm:
 
     Args:
         damping: share of the previous log-messages kept at first.
+        shares: the processes, all of which must choose alike.
     """
 
-    def __init__(self, damping: float):
-        self.damping = damping
+    def __init__(self, damping: float, shares: Shares):
+        self.damping, self.shares = damping, shares
         self._beliefs: list[np.ndarray] = []
         # rounds in a row that undid the one before, and the change before the first of them
         self._n, self._change = 0, np.inf
@@ -127,7 +132,7 @@ class Calm:
         if len(self._beliefs) < 3:
             return
         first, second, third = self._beliefs
-        moved, returned = (float(np.abs(third - x).max(initial=0.0)) for x in (second, first))
+        moved, returned = (self.shares.largest(float(np.abs(third - x).max(initial=0.0))) for x in (second, first))
         if returned > 0.5 * moved:
             self._n = 0
             return
@@ -170,10 +175,11 @@ def _probabilities_of_queried(network: Network, messages: Messages, readings: tu
     return np.where(messages.shares.total(is_read) > 0, messages.shares.total(read), holds)
 
 
-def _own(readings: tuple[Reading, ...], share: Share) -> tuple[Reading, ...]:
-    """The readings from the tables of one process, by their numbers there."""
+def _own(readings: tuple[Reading, ...], lengths: Sequence[int], share: Share) -> tuple[Reading, ...]:
+    """The readings from the tables of one process, by their numbers there; `lengths` are those of all tables."""
     found = []
-    for reading in readings:
-        own = reading.row % share.size == share.rank
-        found.append(Reading(reading.feature[own], reading.row[own] // share.size, reading.holds[own]))
+    for reading, n in zip(readings, lengths, strict=True):
+        at = own_range(n, share)
+        own = (reading.row >= at.start) & (reading.row < at.stop)
+        found.append(Reading(reading.feature[own], reading.row[own] - at.start, reading.holds[own]))
     return tuple(found)
