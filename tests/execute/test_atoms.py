@@ -192,7 +192,7 @@ def layer_results(shares: ThreadShares | None, n_items: int, masked: bool, **opt
     rest = (evidence, mask if masked else None)
     out = layer(given, *rest)
     # no process has all atoms
-    parts = layer._solver._sparse[-1][2].executor.parts
+    parts = layer._solver._sparse.kept[-1][2].executor.parts
     assert shares is None or any(len(part) < part.found.n for part in parts.values())
     flat = [x.values() if x.is_sparse else x for x in out.values()]
     scores = [layer.violations(out, *rest), layer.theory_loss(out, *rest), layer.elbo(given, out, *rest)]
