@@ -138,6 +138,61 @@ class FactTable:
         return found
 
 
+class Growing:
+    """The facts of one predicate while they are read, in pieces."""
+
+    def __init__(self, predicate: Predicate):
+        self.predicate = predicate
+        self._numbers = [Numbers() for _ in range(len(predicate.arguments) + (predicate.labels is not None))]
+        self.codes: list[list[np.ndarray]] = [[] for _ in self._numbers]
+        self.values: list[np.ndarray] = []
+        self.lines: list[np.ndarray] = []
+        # the first table, whose columns stay as they are if no other facts follow
+        self._only: FactTable | None = None
+
+    @property
+    def numbers(self) -> list[Numbers]:
+        """By argument, a number for each name so far."""
+        if self._only is not None:
+            table, self._only = self._only, None
+            self.add_columns(table.columns, table.values, table.lines, is_only=False)
+        return self._numbers
+
+    def add_columns(self, columns: list[Column], values: np.ndarray, lines: np.ndarray, is_only: bool = True) -> None:
+        """Add the facts of a table."""
+        if is_only and not self.values and self._only is None:
+            self._only = FactTable(self.predicate, columns, values, lines)
+            return
+        self.add([numbers.add(column) for numbers, column in zip(self.numbers, columns, strict=True)], values, lines)
+
+    def add(self, codes: list[np.ndarray], values: np.ndarray, lines: np.ndarray) -> None:
+        for pieces, piece in zip(self.codes, codes, strict=True):
+            pieces.append(piece)
+        self.values.append(values)
+        self.lines.append(lines)
+
+    def add_one(self, args: tuple[str, ...], value: float, line: int) -> None:
+        self.add([np.array([numbers[arg]], dtype=np.int32) for numbers, arg in zip(self.numbers, args, strict=True)],
+                 np.array([value]), np.array([line]))
+
+    def table(self) -> FactTable:
+        """The facts in the order of their lines."""
+        if self._only is not None:
+            return self._only
+        columns = []
+        for numbers, pieces in zip(self.numbers, self.codes, strict=True):
+            columns.append(Column(list(numbers), np.concatenate([np.zeros(0, dtype=np.int32), *pieces])))
+            # the pieces are no longer needed: release their memory, column by column
+            numbers.clear()
+            pieces.clear()
+        lines = np.concatenate([np.zeros(0, dtype=np.int32), *self.lines])
+        self.lines.clear()
+        table = FactTable(self.predicate, columns, np.concatenate([np.zeros(0), *self.values]), lines)
+        self.values.clear()
+        is_sorted = bool((lines[1:] >= lines[:-1]).all())
+        return table if is_sorted else table.take(np.argsort(lines, kind="stable"))
+
+
 def first_of_each(keys: np.ndarray) -> np.ndarray | None:
     """For each row, the first row with an equal key; None if no two keys are equal.
 

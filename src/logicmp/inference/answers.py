@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import CostError, LogicMPError, closest
+from ..facts.collect import PLAIN_FACT_CONSTANT
 from ..facts.columns import Evidence
-from ..facts.db import PLAIN_FACT_CONSTANT
 from ..facts.frames import make_frame
 from ..facts.world import World
 from ..files import write_whole
