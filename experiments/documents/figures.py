@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 SHOWN = ("pair", "logicmp", "spade", "links")
 # methods with rules
 RULED = ("spade+rules", "links", "links+pairs", "slrelax", "logicmp", "slrelax+logicmp", "logicmp-symmetric",
-         "pair+logicmp", "logicmp+clustering")
+         "pair+logicmp", "pair+logicmp+threshold", "logicmp+clustering")
 # colours that colour-blind readers can tell apart (Okabe and Ito)
 COLOURS = ("#e69f00", "#56b4e9", "#009e73", "#0072b2", "#d55e00", "#cc79a7")
 

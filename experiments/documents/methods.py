@@ -106,6 +106,8 @@ class Decoded:
 DECODED: Mapping[str, Decoded] = {
     "pair+logicmp": Decoded("Pair, then LogicMP", "pair",
                             lambda odds: (read_blocks(LogicMP(RULE)(odds).detach()), False)),
+    "pair+logicmp+threshold": Decoded("Pair, then LogicMP, likely above log-odds of 1", "pair",
+                                      lambda odds: (read_blocks(LogicMP(RULE)(odds).detach(), 1.0), False)),
     "pair+threshold": Decoded("Pair, likely above log-odds of 1", "pair", lambda odds: (read_blocks(odds, 1.0), False)),
     "pair+ilp": Decoded("Pair, then ILP where it finishes", "pair", exact_blocks),
     "spade+rules": Decoded("SPADE, then rules on links", "spade", lambda odds: (cluster_blocks(odds), False)),
@@ -116,8 +118,8 @@ DECODED: Mapping[str, Decoded] = {
 # methods that need the rule as a circuit
 COMPILED = {"sl": "Pair w/ SL", "spl": "Pair w/ SPL"}
 ORDER = ("bioes", "spanner", "spade", "spade+rules", "links", "links+pairs", "pair", "sl", "spl", "slrelax", "logicmp",
-         "slrelax+logicmp", "logicmp-symmetric", "pair+logicmp", "pair+threshold", "pair+ilp", "pair+clustering",
-         "logicmp+clustering")
+         "slrelax+logicmp", "logicmp-symmetric", "pair+logicmp", "pair+threshold",
+         "pair+logicmp+threshold", "pair+ilp", "pair+clustering", "logicmp+clustering")
 
 
 class Model(nn.Module):

@@ -48,7 +48,8 @@ def as_table(results: Sequence[Result]) -> str:
              table(["method", "violated below the layer, ppm", "violated, ppm", "weight", "training, s", "memory, MB"],
                    costs), "\n".join(notes),
              _gains(by_method, "pair", ("slrelax", "logicmp", "slrelax+logicmp", "logicmp-symmetric", "pair+logicmp",
-                                        "pair+threshold", "pair+clustering", "logicmp+clustering")),
+                                        "pair+threshold", "pair+logicmp+threshold", "pair+clustering",
+                                        "logicmp+clustering")),
              _gains(by_method, "spade", ("spade+rules", "links", "links+pairs"))]
     parts += [_speed(r.values, r.threads) for r in results if r.method == "speed"]
     parts.append("± standard deviation over seeds; ppm: violated triples per million triples of the pages.")
