@@ -196,8 +196,8 @@ def test_the_page_of_the_command_line_is_current() -> None:
 def test_the_pictures_are_what_the_demo_draws(tmp_path: Path) -> None:
     assert doctest.testmod(make_picture).failed == 0
     make_picture.draw(tmp_path)
-    # the others: python -m experiments.hierarchies figure, python -m experiments.documents scores, and the browser's
-    others = {"hierarchies.png", "funsd.png", "playground.png"}
+    # the others: commands of the experiments, python -m benchmarks scale --plot, and the browser's
+    others = {"conll.png", "funsd.png", "hierarchies.png", "playground.png", "relational.png", "scale.png"}
     stored_names = {path.name for path in make_picture.IMAGES.iterdir()} - others
     assert {path.name for path in tmp_path.iterdir()} == stored_names
     for path in tmp_path.iterdir():
