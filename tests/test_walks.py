@@ -96,7 +96,8 @@ def test_a_query_from_files_to_answers() -> None:
     found = walk(COMMAND, "cli/infer.py")
     assert found.files == [
         "cli/infer.py", "parse/load.py", "parse/tokens.py", "parse/reader.py", "parse/resolve.py", "facts/db.py",
-        "facts/collect.py", "parse/query.py", "inference/run.py", "facts/world.py", "ground/exclusive.py", "inference/auto.py",
-        "inference/exact/method.py", "ground/build.py", "normalize/build.py", "normalize/expand.py", "ground/join.py",
-        "inference/exact/structures.py", "inference/answers.py", "show/answers.py"]
+        "facts/collect.py", "parse/query.py", "inference/run.py", "facts/world.py", "ground/exclusive.py",
+        "inference/auto.py", "inference/exact/method.py", "ground/build.py", "normalize/build.py",
+        "normalize/expand.py", "ground/join.py", "inference/exact/structures.py", "inference/answers.py",
+        "show/answers.py"]
     assert len(found.files) <= 20

@@ -55,7 +55,7 @@ from logicmp import LogicMP, LogicMPError, load_theory
 from logicmp.demo.forms import HEIGHT, WIDTH, make_form
 from logicmp.limits import silent
 
-TINY = Settings(dim=24, layers=1, dropout=0.0, batch=4, epochs=30, rate=5e-3, row_epochs=6, row_rate=2e-3,
+TINY = Settings(average=0.0, dim=24, layers=1, dropout=0.0, batch=4, epochs=30, rate=5e-3, row_epochs=6, row_rate=2e-3,
                 weight_rate=0.01)
 
 
