@@ -105,7 +105,7 @@ def draw_scores(results: Sequence[Result], path: Path) -> Path:
     """Draw full and long of every method, one dot for each seed; write it as PNG."""
     panels = {f"F1 of blocks, {what}, %": {
         title_of(method): found for method in ORDER
-        if (found := [r.values[what] for r in results if r.method == method and r.get(what)])}
+        if (found := [r.values[what] for r in results if r.method == method and r.get(what) is not None])}
         for what in ("full", "long")}
     return draw_dots(panels, {title_of(method) for method in RULED},
                      "FUNSD: methods with rules in blue; a dot for each seed, a line at the mean", path)
