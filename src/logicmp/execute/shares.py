@@ -46,7 +46,7 @@ class ProcessShares:
         if self.share.size == 1:
             return x
         found = torch.from_numpy(np.ascontiguousarray(x, np.int64 if x.dtype.kind in "iub" else np.float64)).clone()
-        return self._all_reduce(found).numpy()
+        return self.all_reduce(found).numpy()
 
     def union(self, keys: np.ndarray) -> np.ndarray:
         if self.share.size == 1:
@@ -75,16 +75,16 @@ class ProcessShares:
         return found.numpy()
 
     def add_up(self, x: Tensor) -> Tensor:
-        found: Tensor = x if self.share.size == 1 else _AddUp.apply(self, x)  # type: ignore[no-untyped-call]
+        found: Tensor = x if self.share.size == 1 else AddUp.apply(self, x)  # type: ignore[no-untyped-call]
         return found
 
     def copy(self, x: Tensor) -> Tensor:
         if self.share.size == 1 or not (torch.is_grad_enabled() and x.requires_grad):
             return x
-        found: Tensor = _Copy.apply(self, x)  # type: ignore[no-untyped-call]
+        found: Tensor = Copy.apply(self, x)  # type: ignore[no-untyped-call]
         return found
 
-    def _all_reduce(self, x: Tensor) -> Tensor:
+    def all_reduce(self, x: Tensor) -> Tensor:
         """Add up in place."""
         self._timed(lambda: dist.all_reduce(x, group=self.group), x.nbytes)
         return x
@@ -107,13 +107,14 @@ class BrokenError(RuntimeError):
     """A connection to another process is lost."""
 
 
-class _AddUp(torch.autograd.Function):
+class AddUp(torch.autograd.Function):
     """The sum over all processes; all of them compute the same from it, so its gradient is already that of all."""
 
     @staticmethod
-    def forward(ctx: Any, shares: ProcessShares, x: Tensor) -> Tensor:
+    def forward(ctx: Any, shares: Any, x: Tensor) -> Tensor:
         ctx.shares = shares
-        return shares._all_reduce(x.detach().clone(memory_format=torch.contiguous_format))
+        found: Tensor = shares.all_reduce(x.detach().clone(memory_format=torch.contiguous_format))
+        return found
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
@@ -121,11 +122,11 @@ class _AddUp(torch.autograd.Function):
         return None, ctx.shares.copy(gradients[0])
 
 
-class _Copy(torch.autograd.Function):
+class Copy(torch.autograd.Function):
     """The same values, for use with the rows of this process; the gradient is the sum over all processes."""
 
     @staticmethod
-    def forward(ctx: Any, shares: ProcessShares, x: Tensor) -> Tensor:
+    def forward(ctx: Any, shares: Any, x: Tensor) -> Tensor:
         ctx.shares = shares
         return x.view_as(x)
 

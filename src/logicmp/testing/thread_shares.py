@@ -1,6 +1,6 @@
 """Shares of rows in threads of one process, for tests: what `ProcessShares` does, without processes.
 
-Room: ground -> **testing** -> tests.
+Room: ground, execute -> **testing** -> tests.
 
     run_shares(3, lambda shares: infer(..., shares=shares))      the answers of three ranks
 """
@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..execute.shares import AddUp, Copy
 from ..ground.engine import Share
 
 T = TypeVar("T")
@@ -60,40 +61,18 @@ class ThreadShares:
         return np.asarray(np.maximum.reduce(self._gather(f"maxima {x.shape}", x)))
 
     def add_up(self, x: Tensor) -> Tensor:
-        found: Tensor = _AddUp.apply(self, x)  # type: ignore[no-untyped-call]
+        found: Tensor = AddUp.apply(self, x)  # type: ignore[no-untyped-call]
         return found
 
     def copy(self, x: Tensor) -> Tensor:
         if not (torch.is_grad_enabled() and x.requires_grad):
             return x
-        found: Tensor = _Copy.apply(self, x)  # type: ignore[no-untyped-call]
+        found: Tensor = Copy.apply(self, x)  # type: ignore[no-untyped-call]
         return found
 
-    def sum(self, x: Tensor) -> Tensor:
+    def all_reduce(self, x: Tensor) -> Tensor:
         parts = self._gather(f"sum {tuple(x.shape)}", x.detach())
         return torch.stack(parts).sum(0)
-
-
-class _AddUp(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, shares: ThreadShares, x: Tensor) -> Tensor:
-        ctx.shares = shares
-        return shares.sum(x)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
-        return None, ctx.shares.copy(gradients[0])
-
-
-class _Copy(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, shares: ThreadShares, x: Tensor) -> Tensor:
-        ctx.shares = shares
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
-        return None, ctx.shares.add_up(gradients[0])
 
 
 def run_shares(n: int, run: Callable[[ThreadShares], T]) -> list[T]:

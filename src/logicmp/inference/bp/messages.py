@@ -95,8 +95,8 @@ class Messages:
         self.shares = shares or ALONE
         self.places: tuple[Places, Places] | None = None
         if self.shares.share.size > 1:
-            graph, *found = take_factors(graph, self.shares)
-            self.places = found[0], found[1]
+            graph, variables, values = take_factors(graph, self.shares)
+            self.places = variables, values
         self.graph = graph
         self.starts = np.concatenate([[0], np.cumsum(graph.cards)])
         products = graph.products
