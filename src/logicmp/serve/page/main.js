@@ -85,9 +85,11 @@ async function check() {
 // what an example is about fits its rules with any weights, or with full stops instead
 const shape = () => editors.rules.text().replace(/-?\d+(\.\d+)?|\.\s*$|\s/gm, "")
 
-let typing
+let typing, remembering
 function changed({ now = false } = {}) {
   clearTimeout(typing)
+  // the check that follows a slider would cancel the one below, and answer nothing
+  clearTimeout(remembering)
   get("about").hidden = shape() !== state.shape
   // answers of the text before must not be shown for this one
   running.infer?.abort()
@@ -202,7 +204,6 @@ function setWeight(k, value) {
 }
 let isSliding = false
 
-let remembering
 function slid() {
   infer({ cancels: false })
   clearTimeout(remembering)
