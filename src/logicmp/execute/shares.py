@@ -48,18 +48,21 @@ class ProcessShares:
         found = torch.from_numpy(np.ascontiguousarray(x, np.int64 if x.dtype.kind in "iub" else np.float64)).clone()
         return self.all_reduce(found).numpy()
 
-    def union(self, keys: np.ndarray) -> np.ndarray:
+    def gather(self, x: np.ndarray) -> list[np.ndarray]:
         if self.share.size == 1:
-            return keys
+            return [x]
         lengths = np.zeros(self.share.size, dtype=np.int64)
-        lengths[self.share.rank] = len(keys)
+        lengths[self.share.rank] = len(x)
         lengths = self.total(lengths)
         # all parts have one length in a gather
-        own = torch.full((int(lengths.max()),), -1, dtype=torch.int64)
-        own[: len(keys)] = torch.from_numpy(np.ascontiguousarray(keys, np.int64))
+        own = torch.zeros(int(lengths.max()), *x.shape[1:], dtype=torch.from_numpy(x[:0]).dtype)
+        own[: len(x)] = torch.from_numpy(np.ascontiguousarray(x))
         parts = [torch.empty_like(own) for _ in range(self.share.size)]
         self._timed(lambda: dist.all_gather(parts, own, group=self.group), own.nbytes * self.share.size)
-        return np.unique(np.concatenate([part[:n].numpy() for part, n in zip(parts, lengths, strict=True)]))
+        return [part[:n].numpy() for part, n in zip(parts, lengths, strict=True)]
+
+    def union(self, keys: np.ndarray) -> np.ndarray:
+        return keys if self.share.size == 1 else np.unique(np.concatenate(self.gather(keys.astype(np.int64))))
 
     def agree(self, flag: bool) -> bool:
         return bool(self.total(np.array([int(flag)]))[0])

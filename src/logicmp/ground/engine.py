@@ -69,6 +69,10 @@ class Shares(Protocol):
         """The sum over all processes."""
         ...
 
+    def gather(self, x: np.ndarray) -> list[np.ndarray]:
+        """The arrays of all processes, of any lengths, by rank."""
+        ...
+
     def union(self, keys: np.ndarray) -> np.ndarray:
         """The distinct numbers of all processes, sorted."""
         ...
@@ -101,6 +105,9 @@ class Alone:
 
     def total(self, x: np.ndarray) -> np.ndarray:
         return x
+
+    def gather(self, x: np.ndarray) -> list[np.ndarray]:
+        return [x]
 
     def union(self, keys: np.ndarray) -> np.ndarray:
         return keys

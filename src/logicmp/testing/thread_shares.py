@@ -36,6 +36,9 @@ class ThreadShares:
         # what was exchanged: all ranks must do the same in the same order
         self.log: list[str] = []
 
+    def gather(self, x: np.ndarray) -> list[np.ndarray]:
+        return self._gather(f"gather {x.dtype} {x.shape[1:]}", x)
+
     def _gather(self, what: str, x: Any) -> list[Any]:
         self.log.append(what)
         self.board[self.share.rank] = what, x
@@ -49,7 +52,7 @@ class ThreadShares:
         return np.asarray(sum(self._gather(f"total {x.shape}", x)))
 
     def union(self, keys: np.ndarray) -> np.ndarray:
-        return np.unique(np.concatenate(self._gather("union", keys)))
+        return np.unique(np.concatenate(self.gather(keys)))
 
     def agree(self, flag: bool) -> bool:
         return any(self._gather("agree", flag))
