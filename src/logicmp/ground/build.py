@@ -25,9 +25,11 @@ from ..normalize.cubes import Cube, Differ, Literal, Range, Same, Var
 from ..normalize.expand import Expander, variable_ranges
 from ..parse.syntax import Atom, Exists, Forall, Formula, Not, Variable, children, free_variables, with_children
 from ..parse.theory import Argument, Predicate, Rule, Theory
+from .engine import ALONE, Share
 from .join import Relation, Rows, join, table_of
 from .network import HARD, Draft, Literals, Network, card_of
 from .patterns import Listed, Pattern, select
+from .places import Owners
 from .quantifiers import Part, build_part
 
 # rows of a piece after which progress is reported
@@ -52,7 +54,7 @@ def build_network(world: World, rules: Sequence[Rule] | None = None, semantics: 
                   max_groundings: int = MAX_GROUNDINGS,
                   progress: Callable[[int, int], None] = lambda done, total: None,
                   allow: Callable[[float, str], None] = lambda n_bytes, what: None,
-                  multiples: Multiples | None = None) -> Network:
+                  multiples: Multiples | None = None, share: Share = ALONE.share) -> Network:
     """Build the ground network of some rules, by default all rules of the theory.
 
     >>> from logicmp.facts.world import build_world
@@ -68,12 +70,13 @@ def build_network(world: World, rules: Sequence[Rule] | None = None, semantics: 
         allow: called with the bytes that the network needs so far, before rows are made; raises an error if they are
             too many.
         multiples: if each grounding stands for several, which then multiply its share of the weight.
+        share: of several processes; each makes all rows, a piece at a time, and keeps the features of its variables.
     """
     if semantics == "paper":
         raise LogicMPError("semantics 'paper' treats equal atoms of a grounding as independent, which no ground "
                            "network can do", "use semantics 'exact' or 'alchemy', or method mean-field")
     rules = world.theory.rules if rules is None else tuple(rules)
-    grounder = Grounder(world, rules, max_groundings, allow, multiples)
+    grounder = Grounder(world, rules, max_groundings, allow, multiples, share)
     for r, rule in enumerate(rules):
         for _ in grounder.add_rule(r, rule, semantics):
             progress(r, len(rules))
@@ -85,7 +88,7 @@ class Grounder:
     """The features of rules in the making."""
 
     def __init__(self, world: World, rules: Sequence[Rule], max_groundings: int, allow: Callable[[float, str], None],
-                 multiples: Multiples | None = None):
+                 multiples: Multiples | None = None, share: Share = ALONE.share):
         self.world = world
         self.multiples = multiples
         self.rules = tuple(rules)
@@ -94,7 +97,9 @@ class Grounder:
         self.theory: Theory = world.theory
         self.parts: dict[str, Part] = {}
         self.variables, self.cards, self.potentials = _variables(world)
-        self.draft = Draft(len(self.cards))
+        # one number after the last variable of each predicate, if it has any
+        ends = [int(numbers.max(initial=-1)) + 1 for numbers in self.variables.values()] if share.size > 1 else []
+        self.draft = Draft(len(self.cards), Owners.by_range([end for end in ends if end], share) if ends else None)
         self._tables: dict[object, tuple[np.ndarray, np.ndarray]] = {}
         self._lists: dict[object, Pattern] = {}
         shapes = [[world.sizes[rule.variables[name]] for name in rule.per_constant] for rule in rules]
@@ -176,7 +181,10 @@ class Grounder:
             raise CostError(f"the evidence leaves at least {n:,} groundings of this rule open{before} (limit "
                             f"{self.max_groundings:,})", self.rule.span,
                             "close a predicate of the rule, or use mean-field, which needs no groundings")
-        self.allow(BYTES * (n + self.n_rows), f"the ground network of at least {n + self.n_rows:,} groundings")
+        kept = n + self.n_rows
+        if self.draft.owners is not None:
+            kept = n // self.draft.owners.share.size + self.draft.n_features
+        self.allow(BYTES * kept, f"the ground network of at least {kept:,} groundings")
 
     # products of literals
 
@@ -314,7 +322,7 @@ class Grounder:
         return Network(
             self.world, self.rules, np.concatenate([self.cards, np.full(n_more, 2, dtype=np.int64)]),
             np.concatenate([self.potentials, np.zeros(2 * n_more)]), self.variables, n_own, self.draft.sets,
-            weights=weights, offsets=self.offsets, base=self.base, **self.draft.arrays())
+            weights=weights, offsets=self.offsets, base=self.base, owners=self.draft.owners, **self.draft.arrays())
 
 
 def _variables(world: World) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:

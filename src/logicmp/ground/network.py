@@ -21,6 +21,7 @@ from ..errors import CostError
 from ..facts.world import World
 from ..parse.theory import Predicate, Rule
 from .join import ragged_ranges
+from .places import Owners
 
 
 def n_values(predicate: Predicate, sizes: Mapping[str, int]) -> int:
@@ -240,9 +241,11 @@ def _sorted(literals: Literals) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 class Draft:
     """The features and variables of a network while it is built."""
 
-    def __init__(self, n_own: int) -> None:
+    def __init__(self, n_own: int, owners: Owners | None = None) -> None:
         self.sets = Sets()
         self.n_variables = n_own
+        # of several processes, each keeps the features with a variable that it owns
+        self.owners = owners
         # the rule that features are added for
         self.rule = 0
         # of each entry: the lengths of its features, their variables, sets, weights and defined variables
@@ -265,6 +268,9 @@ class Draft:
             defined: the quantified part's variable that each feature defines, -1 for none.
         """
         simple, left = simplify(literals, self.sets)
+        if self.owners is not None:
+            is_kept = np.bincount(simple.row, self.owners.has(simple.var), simple.n) > 0
+            simple, left[left] = simple.keep(is_kept), is_kept
         if simple.n:
             defines = np.broadcast_to(np.int32(-1), simple.n) if defined is None else defined[left]
             columns = simple.counts, simple.var, simple.set, params if left.all() else params[left], defines
@@ -298,6 +304,10 @@ class Draft:
         self._columns.clear()
         self._about.clear()
         return found
+
+    @property
+    def n_features(self) -> int:
+        return sum(n for n, _, _ in self._about)
 
     def mark(self) -> tuple[int, int]:
         """How many entries there are, for `cut`."""
@@ -338,6 +348,8 @@ class Network:
     base: np.ndarray
     # the quantified part's variable that each feature defines, -1 for the features of rules
     defines: np.ndarray
+    # if other processes have other features: who owns a variable has all features with it
+    owners: Owners | None = None
 
     @property
     def starts(self) -> np.ndarray:

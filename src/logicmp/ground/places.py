@@ -1,10 +1,11 @@
-"""The places of an array that one of several processes has, numbered anew; one process owns each place.
+"""What one of several processes has: places of an array, numbered anew, and features of a ground network.
 
 Room: engine -> **ground** -> execute, inference.
 
     rank 0 has rows over the places 0 to 5, rank 1 over 4 to 9
     sums          those at 4 and 5 are added up; no other value leaves its process
     statistics    a place counts where it is owned: 0 to 5 in rank 0, 6 to 9 in rank 1
+    features      rank 0 keeps those with a variable of 0 to 4, rank 1 those with one of 5 to 9, some are in both
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .engine import Shares
+from .engine import Share, Shares
 
 # places that the processes compare or add up at once: what they exchange takes memory of its own
 PIECE = 2**17
@@ -64,6 +65,51 @@ class Places:
         found = np.zeros(self.n, dtype=np.int32)
         found[self.places] = np.arange(len(self), dtype=np.int32)
         return found
+
+
+@dataclass(frozen=True, eq=False)
+class Owners:
+    """Which process owns each variable of a ground network, whose variables have the same numbers in all processes.
+
+    Attributes:
+        atoms: the rank of each variable of atoms; those of quantified parts come after them, and are dealt out in turn.
+        share: of this process.
+    """
+
+    atoms: np.ndarray
+    share: Share
+
+    @classmethod
+    def by_range(cls, ends: Sequence[int], share: Share) -> Owners:
+        """Divide the variables of each predicate into ranges, because neighbours are often in one rule.
+
+        >>> Owners.by_range([4, 6], Share(0, 2)).atoms.tolist()
+        [0, 0, 1, 1, 0, 1]
+
+        Args:
+            ends: the number after the last variable of each predicate, in order.
+            share: of this process.
+        """
+        parts = [np.arange(n) * share.size // max(n, 1) for n in np.diff([0, *ends])]
+        return cls(np.concatenate([np.zeros(0), *parts]).astype(np.min_scalar_type(share.size)), share)
+
+    def of(self, var: np.ndarray) -> np.ndarray:
+        """The rank that owns each variable."""
+        n = len(self.atoms)
+        found = self.atoms.take(var, mode="clip") if n else np.zeros(len(var), dtype=np.uint8)
+        is_part = var >= n
+        found[is_part] = var[is_part] % self.share.size
+        return found
+
+    def has(self, var: np.ndarray) -> np.ndarray:
+        return np.asarray(self.of(var) == self.share.rank)
+
+    def of_sets(self, var: np.ndarray, begins: np.ndarray) -> np.ndarray:
+        """The rank that owns each set of variables, which are sorted: that of one of them, another one in each set."""
+        if len(begins) < 2:
+            return np.zeros(0, dtype=self.atoms.dtype)
+        first, counts = begins[:-1], np.diff(begins)
+        return self.of(var[first + np.add.reduceat(var, first, dtype=np.int64) % counts])
 
 
 def find_places(columns: Sequence[np.ndarray], n: int, width: int, shares: Shares) -> Places:

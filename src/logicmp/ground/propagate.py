@@ -15,6 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from ..errors import LogicMPError
+from .engine import ALONE, Shares
 from .join import number_rows, ragged_ranges
 from .network import HARD, Network, label_components
 
@@ -78,13 +79,39 @@ class _Literals:
         return self.feature[np.argsort(self.kind, kind="stable")], np.concatenate([[0], np.cumsum(counts)])
 
 
-def propagate(network: Network) -> np.ndarray:
+def propagate(network: Network, shares: Shares = ALONE) -> np.ndarray:
     """For each value of each variable whether it is possible, by checking one hard feature at a time.
 
     If all literals of a hard feature but one are certain, the last one must be false. Raises an error if all of them
     are certain, or if a variable has no possible value left.
+
+    Args:
+        shares: the processes that have the other features, if the network is divided.
     """
     possible = network.potentials > -np.inf
+    if network.owners is None:
+        _exclude(network, possible)
+        return possible
+    while True:
+        error: LogicMPError | None = None
+        try:
+            _exclude(network, possible)
+        except LogicMPError as found:
+            error = found
+        if shares.agree(error is not None):
+            raise error or contradiction(network)
+        own = possible
+        everywhere = np.bitwise_and.reduce(shares.gather(np.packbits(own)))
+        possible = np.unpackbits(everywhere, count=len(own)).astype(bool)
+        n_possible = np.diff(np.cumsum(np.append(0, possible))[network.starts])
+        if not n_possible.all():
+            raise contradiction(network, int(np.argmin(n_possible)))
+        if not shares.agree(bool((possible != own).any())):
+            return possible
+
+
+def _exclude(network: Network, possible: np.ndarray) -> None:
+    """What `propagate` does with the features of one process, in place."""
     hard = np.flatnonzero(network.param == HARD)
     literals = _Literals(network, hard, possible)
     # all features first, then those of the variables that lost a value
@@ -102,7 +129,6 @@ def propagate(network: Network) -> np.ndarray:
         if not literals.n_possible[changed].all():
             raise contradiction(network, int(changed[literals.n_possible[changed] == 0][0]))
         todo = literals.features_of(changed)
-    return possible
 
 
 def contradiction(network: Network, variable: int | None = None) -> LogicMPError:

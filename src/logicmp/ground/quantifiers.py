@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..normalize.cubes import Literal
+from .engine import ALONE, Shares
 from .join import Guard, Rows, ragged_ranges
 from .network import Draft, Literals, Network, Sets, simplify
 
@@ -123,21 +124,38 @@ def _one_literal(products: Literals, draft: Draft) -> Literals:
     return Literals(products.n, row[order], var[order], sets[order])
 
 
-def deciding_literals(network: Network) -> np.ndarray:
-    """For each variable of a quantified part, the place of its literal in the feature that decides it.
+def deciding_sides(network: Network, shares: Shares = ALONE) -> np.ndarray:
+    """2 v + s for each variable v of a quantified part whose literal with set s is in one feature, which decides it.
 
     A part `a = d1 v d2` has `!d1 !d2 a` as the only one of its features with `a`; a product `a = d1 d2` has `d1 d2 !a`
     as the only one with `!a`. A part without such a feature is always true.
+
+    Args:
+        shares: the processes that have the other features, if the network is divided.
     """
     if network.n_own == len(network.cards):
         return np.zeros(0, dtype=np.int64)
-    own = np.flatnonzero(network.defines[network.owner] == network.var)
+    key = _parts(network)[1]
+    single = np.sort(key[np.bincount(key)[key] == 1])
+    if network.owners is not None:
+        # another process may have more features with the variable
+        single = single[network.owners.has(single // 2)]
     # set 0 is {1}: where both sides have one feature, take the one with `a`
-    own = own[np.lexsort((network.set[own], network.var[own]))]
-    key = 2 * network.var[own] + network.set[own]
-    own = own[np.bincount(key)[key] == 1]
-    _, first = np.unique(network.var[own], return_index=True)
-    return np.asarray(own[first])
+    _, first = np.unique(single // 2, return_index=True)
+    return shares.union(single[first])
+
+
+def deciding_literals(network: Network, sides: np.ndarray | None = None) -> np.ndarray:
+    """For each variable of a quantified part, the place of its literal in the feature that decides it, see above."""
+    own, key = _parts(network)
+    found = own[np.isin(key, deciding_sides(network) if sides is None else sides)]
+    return np.asarray(found[np.argsort(network.var[found], kind="stable")])
+
+
+def _parts(network: Network) -> tuple[np.ndarray, np.ndarray]:
+    """The literals of the parts' variables in the features that define them, and 2 v + s of each."""
+    own = np.flatnonzero(network.defines[network.owner] == network.var)
+    return own, 2 * network.var[own].astype(np.int64) + network.set[own]
 
 
 def part_order(network: Network) -> list[tuple[int, set[int]]]:

@@ -22,6 +22,7 @@ from ..facts.columns import Evidence
 from ..facts.frames import make_frame
 from ..facts.world import World
 from ..files import write_whole
+from ..ground.engine import ALONE, Shares
 from ..ground.network import Network, card_of
 from ..ground.worlds import describe_supports
 from ..normalize.expand import variable_ranges
@@ -118,13 +119,14 @@ def odds_of_values(network: Network, p: np.ndarray) -> dict[str, np.ndarray]:
     return with_evidence(world, odds)
 
 
-def odds_of_counts(network: Network, expected: np.ndarray) -> list[np.ndarray]:
+def odds_of_counts(network: Network, expected: np.ndarray, shares: Shares = ALONE) -> list[np.ndarray]:
     """Log-odds of the queried formulas, which follow the rules of the theory in the ground network.
 
     Args:
         expected: the expected count of every weight; that of a formula for one binding is its probability.
+        shares: the processes that have the other features, if the network is divided.
     """
-    has_feature = np.isin(np.arange(len(expected)), network.param)
+    has_feature = shares.total(np.isin(np.arange(len(expected)), network.param)) > 0
     # a formula without features is decided by the evidence alone
     p = np.where(has_feature, expected.clip(EPSILON, 1 - EPSILON), expected.round())
     with np.errstate(divide="ignore", invalid="ignore"):

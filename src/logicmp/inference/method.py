@@ -23,7 +23,7 @@ from ..errors import LogicMPError, closest
 from ..facts.supports import DENSE_ATOMS
 from ..facts.world import World
 from ..ground.build import Multiples, build_network
-from ..ground.engine import Grounding
+from ..ground.engine import ALONE, Grounding, Share
 from ..ground.network import Network
 from ..limits import Limits, Progress, silent
 from ..normalize.build import counted_formulas
@@ -66,11 +66,13 @@ class Problem:
     # how the rows of rules over lists are made, and which of them this process has
     grounding: Grounding = field(default_factory=Grounding)
 
-    def network(self, rules: Sequence[Rule] | None = None, multiples: Multiples | None = None) -> Network:
+    def network(self, rules: Sequence[Rule] | None = None, multiples: Multiples | None = None,
+                share: Share = ALONE.share) -> Network:
         """The ground network of some rules, by default all rules of the theory and then the queried formulas.
 
         Args:
             multiples: if each grounding stands for several.
+            share: of several processes, which then have some of the features each.
         """
         def report(done: int, n: int) -> None:
             self.progress("grounding", done, n)
@@ -79,7 +81,7 @@ class Problem:
 
         rules = (*self.world.theory.rules, *self.formulas) if rules is None else rules
         return build_network(self.world, rules, self.semantics, self.limits.groundings, report,
-                             self.limits.allow, multiples)
+                             self.limits.allow, multiples, share)
 
 
 @dataclass

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import json
 import random
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from logicmp import CostError, LogicMPError, infer, load_facts, load_theory, parse_facts, parse_theory
+from logicmp import CostError, LogicMPError, RuleError, infer, load_facts, load_theory, parse_facts, parse_theory
 from logicmp.execute.inputs import world_from_tensors
 from logicmp.facts.world import build_world
 from logicmp.ground.build import build_network
-from logicmp.ground.engine import ALONE, Shares
+from logicmp.ground.engine import ALONE, Grounding, Shares
 from logicmp.ground.propagate import propagate
 from logicmp.inference.bp.graph import build_graph
 from logicmp.inference.bp.messages import Messages
-from logicmp.inference.method import Problem
+from logicmp.inference.bp.method import BeliefPropagation
+from logicmp.inference.method import Problem, Solution
 from logicmp.limits import Limits
+from logicmp.parse.query import parse_queries
+from logicmp.parse.syntax import children, free_variables
+from logicmp.parse.theory import Rule
 from logicmp.testing.method_battery import FACTS, SMOKERS, MethodBattery
 from logicmp.testing.random_models import Model, models, random_model
 from logicmp.testing.thread_shares import run_shares
@@ -232,25 +236,26 @@ def test_messages_that_oscillate_are_damped_more() -> None:
 
 @pytest.mark.parametrize("first", range(0, 40, 20))
 def test_several_processes_equal_one(first: int) -> None:
-    """Each has the variables of its own factors; beliefs, changes and the Bethe approximation are those of one."""
+    """Each has the features of its own variables; beliefs, changes and the Bethe approximation are those of one."""
     n_checked = n_saved = 0
     for seed in range(first, first + 20):
         model = random_model(random.Random(seed))
-        try:
-            network = Problem(world_from_tensors(model.theory, model.unary, model.evidence)).network()
-            graph, _ = build_graph(network, propagate(network))
-        except LogicMPError:
-            # no world satisfies the hard rules
-            continue
 
-        def rounds(shares: Shares, graph: Any = graph) -> tuple[list[np.ndarray], int]:
-            messages, found = Messages(graph, shares), []
+        def rounds(shares: Shares, model: Model = model) -> tuple[list[np.ndarray], tuple[int, int]]:
+            network = Problem(world_from_tensors(model.theory, model.unary, model.evidence)).network(share=shares.share)
+            graph, _ = build_graph(network, propagate(network, shares), shares=shares)
+            messages, found = Messages(graph, shares), [shares.total(np.array([graph.n_factors, graph.n_edges]))]
             for _ in range(5):
                 belief = messages.beliefs()
                 found += [messages.whole(belief), np.array([messages.update(belief, 0.3)])]
-            return [*found, np.array([messages.log_partition()])], len(messages.graph.cards)
+            return [*found, np.array([messages.log_partition()])], (len(messages.graph.cards), network.n_features)
 
-        want, n_all = rounds(ALONE)
+        try:
+            want, n_all = rounds(ALONE)
+        except LogicMPError:
+            with pytest.raises(LogicMPError, match=r"no world satisfies|violates this hard rule|excludes every value"):
+                run_shares(2, rounds)
+            continue
         for got, n_own in run_shares(2 + seed % 2, rounds):
             for x, y in zip(got, want, strict=True):
                 np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-9)
@@ -258,3 +263,36 @@ def test_several_processes_equal_one(first: int) -> None:
         n_checked += 1
     assert n_checked >= 10
     assert n_saved >= 10
+
+
+@pytest.mark.parametrize("first", range(0, 100, 20))
+def test_queried_formulas_of_several_processes_equal_those_of_one(first: int) -> None:
+    """Rules are asked as formulas: some are read from a table, maybe of another process, others are not."""
+    n_read = 0
+    for seed in range(first, first + 20):
+        model = random_model(random.Random(seed))
+        queries = []
+        for rule in model.theory.rules:
+            for formula in (rule.formula, *children(rule.formula)):
+                # a variable that is in equations only has no type
+                with suppress(RuleError):
+                    queries += parse_queries(str(formula), model.theory) if free_variables(formula) else []
+        rules = tuple(query.as_rule() for query in queries)
+
+        def solve(shares: Shares, model: Model = model, rules: tuple[Rule, ...] = rules) -> Solution:
+            world = world_from_tensors(model.theory, model.unary, model.evidence)
+            problem = Problem(world, rules, grounding=Grounding(shares=shares))
+            return BeliefPropagation(iterations=5).solve(problem)
+
+        try:
+            want = solve(ALONE)
+        except LogicMPError:
+            continue
+        for got in run_shares(2 + seed % 3, solve):
+            assert got.notes == want.notes
+            for name, x in want.log_odds.items():
+                np.testing.assert_allclose(got.log_odds[name], x, rtol=1e-9, atol=1e-9)
+            for one, other in zip(got.formulas, want.formulas, strict=True):
+                np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+        n_read += len(want.formulas)
+    assert n_read >= 10

@@ -16,21 +16,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import combinations
 
 import numpy as np
 
-from ...ground.engine import Share, Shares
+from ...ground.engine import ALONE, Share, Shares
 from ...ground.features import log_weights, queried_features
-from ...ground.join import number_rows, ragged_ranges
+from ...ground.join import ragged_ranges
 from ...ground.network import HARD, Network, Sets
 from ...ground.places import Places, find_places
-from ...ground.quantifiers import deciding_literals
+from ...ground.quantifiers import deciding_literals, deciding_sides
+from .scopes import SharedTables
 
 # the log-weight of an impossible value: outweighs all rules, but leaves ten digits of the numbers it is added to
 IMPOSSIBLE = -1e6
-# cells of one table
-MAX_TABLE = 64
 # features whose cells are listed at once
 PIECE = 2**20
 
@@ -83,6 +81,17 @@ class Reading:
 
 
 @dataclass(frozen=True)
+class Readings:
+    """Where this process reads the features of queried formulas: by batch of tables; and those without a table."""
+
+    # whose features they are
+    network: Network
+    tables: tuple[Reading, ...]
+    # their literals are treated as independent
+    alone: np.ndarray
+
+
+@dataclass(frozen=True)
 class Graph:
     """Variables and factors, each of which may represent several equal ones."""
 
@@ -118,46 +127,63 @@ class Graph:
 Scopes = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
-def build_graph(network: Network, possible: np.ndarray, scopes: Scopes | None = None, hard: float = IMPOSSIBLE
-                ) -> tuple[Graph, tuple[Reading, ...]]:
-    """The factors of a network, and the tables from which queried formulas can be read.
+def build_graph(network: Network, possible: np.ndarray, scopes: Scopes | None = None, hard: float = IMPOSSIBLE,
+                shares: Shares = ALONE) -> tuple[Graph, Readings]:
+    """The factors of a network, of one process if it is divided, and where queried formulas can be read.
 
     Args:
         possible: for each value of each variable whether it is possible, see `propagate`.
         scopes: how many sets of variables each set stands for, if it is more than one; the shares of the features
             count all their groundings.
         hard: the log-weight of a hard feature.
+        shares: the processes that have the other features.
     """
-    gain = log_weights(network)
-    if scopes is not None:
-        # a feature stands for its groundings over all sets of variables that its own set stands for
-        gain = gain / scopes(network.var, network.begins)
-    gain[network.param == HARD] = hard
-    heads = deciding_literals(network)
+    sides = deciding_sides(network, shares)
+    heads = deciding_literals(network, sides)
+    gain = _gains(network, scopes, hard)
     is_own, is_unary = gain != 0, np.diff(network.begins) == 1
-    if len(heads):
+    if len(sides):
         # the deciding feature of a quantified part as a product with a head implies the other features that define it
-        is_own &= ~np.isin(network.defines, network.var[heads])
-    merged = _Scopes(network, np.flatnonzero(is_own & ~is_unary), queried_features(network))
+        is_own &= ~np.isin(network.defines, sides // 2)
+    added = _unary(network, gain, np.flatnonzero(is_own & is_unary))
+    potentials = np.where(possible, network.potentials, 0.0) + (shares.total(added) if network.owners else added)
+    del added
+    merged = SharedTables(network, np.flatnonzero(is_own & ~is_unary), queried_features(network))
+    if network.owners is not None:
+        merged = merged.collect(shares)
+        network, gain = merged.network, _gains(merged.network, scopes, hard)
     tables, readings = [], []
     for shape, rows, own, own_row, queried, queried_row in merged.tables():
         values, kind = _fill(network, gain, shape, rows, own, own_row)
         tables.append(Tables(values, kind, rows, _sizes(scopes, rows)))
         readings.append(Reading(queried, queried_row, _holds(network, queried, rows[queried_row], shape)))
-    potentials = np.where(possible, network.potentials, 0.0)
-    unary = np.flatnonzero(is_own & is_unary)
-    literal = network.begins[unary]
-    owner, value = network.sets.values_of(network.set[literal])
-    potentials += np.bincount(network.starts[network.var[literal]][owner] + value, gain[unary][owner], len(potentials))
     potentials = np.where(possible, potentials.clip(IMPOSSIBLE, None), IMPOSSIBLE)
     if scopes is not None:
         potentials = rounded(potentials)
-    products = _products(network, gain, merged.single, heads)
+    products = _products(network, gain, merged.single, merged.owned(heads))
     if scopes is not None:
         products = replace(products, gain=rounded(products.gain), size=scopes(products.var, products.begins))
     graph = Graph(network.cards, potentials, _sizes(scopes, np.arange(len(network.cards))[:, None]), network.sets,
                   products, tuple(tables))
-    return graph, tuple(readings)
+    return graph, Readings(network, tuple(readings), merged.unread)
+
+
+def _gains(network: Network, scopes: Scopes | None, hard: float) -> np.ndarray:
+    """The log-weight of each feature where it is true."""
+    gain = log_weights(network)
+    if scopes is not None:
+        # a feature stands for its groundings over all sets of variables that its own set stands for
+        gain = gain / scopes(network.var, network.begins)
+    gain[network.param == HARD] = hard
+    return gain
+
+
+def _unary(network: Network, gain: np.ndarray, features: np.ndarray) -> np.ndarray:
+    """What features with one variable add to the log-potentials of all values."""
+    literal = network.begins[features]
+    owner, value = network.sets.values_of(network.set[literal])
+    return np.bincount(network.starts[network.var[literal]][owner] + value, gain[features][owner],
+                       len(network.potentials))
 
 
 def own_range(n: int, share: Share) -> slice:
@@ -169,26 +195,38 @@ def own_range(n: int, share: Share) -> slice:
     return slice(n * share.rank // share.size, n * (share.rank + 1) // share.size)
 
 
-def take_factors(graph: Graph, shares: Shares) -> tuple[Graph, Places, Places]:
-    """The factors of one process with their variables, numbered anew, and the places of variables and of values."""
-    products, share = graph.products, shares.share
+def take_factors(graph: Graph, readings: Readings, share: Share) -> tuple[Graph, Readings]:
+    """The factors of one process, with what it reads, of a graph that all processes have."""
+    products = graph.products
     own = own_range(len(products.gain), share)
     begins = products.begins[own.start : own.stop + 1]
     literal = slice(int(begins[0]), int(begins[-1]))
-    var, head_var = products.var[literal], products.head_var[own]
-    tables = [Tables(t.values, *(x[own_range(len(t.kind), share)] for x in (t.kind, t.var, t.size)))
-              for t in graph.tables]
-    variables = find_places([var, head_var[head_var >= 0], *(t.var.reshape(-1) for t in tables)], len(graph.cards), 1,
-                            shares)
+    part = Products(begins - begins[0], products.var[literal], products.set[literal], products.gain[own],
+                    products.head_var[own], products.head_set[own], products.size[own])
+    tables, found = [], []
+    for t, reading in zip(graph.tables, readings.tables, strict=True):
+        at = own_range(len(t.kind), share)
+        tables.append(Tables(t.values, t.kind[at], t.var[at], t.size[at]))
+        is_own = (reading.row >= at.start) & (reading.row < at.stop)
+        found.append(Reading(reading.feature[is_own], reading.row[is_own] - at.start, reading.holds[is_own]))
+    alone = readings.alone[own_range(len(readings.alone), share)]
+    return replace(graph, products=part, tables=tuple(tables)), Readings(readings.network, tuple(found), alone)
+
+
+def take_variables(graph: Graph, shares: Shares) -> tuple[Graph, Places, Places]:
+    """A graph with the variables of its factors, numbered anew, and the places of variables and of values."""
+    products = graph.products
+    head_var = products.head_var
+    variables = find_places([products.var, head_var[head_var >= 0], *(t.var.reshape(-1) for t in graph.tables)],
+                            len(graph.cards), 1, shares)
     number, at = variables.numbers(), variables.places
     starts = np.cumsum(graph.cards) - graph.cards
     # a variable without factors has its values in one process, too
     values = find_places([ragged_ranges(starts[at], graph.cards[at])[1]], len(graph.potentials), 1, shares)
-    part = Products(begins - begins[0], number[var], products.set[literal], products.gain[own],
-                    np.where(head_var >= 0, number[head_var], -1), products.head_set[own], products.size[own])
-    own_tables = tuple(replace(t, var=number[t.var]) for t in tables)
+    part = replace(products, var=number[products.var], head_var=np.where(head_var >= 0, number[head_var], -1))
+    tables = tuple(replace(t, var=number[t.var]) for t in graph.tables)
     return (replace(graph, cards=graph.cards[at], potentials=graph.potentials[values.places], size=graph.size[at],
-                    products=part, tables=own_tables), variables, values)
+                    products=part, tables=tables), variables, values)
 
 
 def _sizes(scopes: Scopes | None, rows: np.ndarray) -> np.ndarray:
@@ -286,148 +324,3 @@ def _holds(network: Network, features: np.ndarray, rows: np.ndarray, shape: tupl
     for k, card in enumerate(shape):
         holds = (holds[:, :, None] & allowed[:, k, None, :card]).reshape(len(features), holds.shape[1] * card)
     return holds
-
-
-# shape, variables of each table, its features and their tables, the features to read from it and their tables
-_Batch = tuple[tuple[int, ...], np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-
-
-class _Scopes:
-    """Which features share a table.
-
-    Args:
-        own: the features of the theory.
-        queried: the features of queried formulas, which must not change how those of the theory are merged.
-    """
-
-    def __init__(self, network: Network, own: np.ndarray, queried: np.ndarray):
-        self.network = network
-        self.counts = np.diff(network.begins)
-        self.own, self.queried = own, queried
-        # by number of variables, the scopes of that size, [scopes, variables]; numbers continue from size to size
-        self.rows: dict[int, np.ndarray] = {}
-        self.first: dict[int, int] = {}
-        # a set of variables as the sum of random numbers modulo 2^64, one for each variable
-        self.codes = np.random.default_rng(0).integers(2**64, size=len(network.cards), dtype=np.uint64)
-        scope = np.zeros(network.n_features, dtype=np.int64)
-        n = 0
-        for size in np.unique(self.counts[own]).tolist():
-            features = own[self.counts[own] == size]
-            example, number = self._number(features, size)
-            self.rows[size], self.first[size] = self._columns(features[example], size), n
-            scope[features] = n + number
-            n += len(example)
-        self.n = n
-        self.scope = self._widest()[scope[own]]
-        self.queried, self.queried_scope = self._readable()
-        n_features = np.bincount(self.scope, minlength=n)
-        is_read = np.bincount(self.queried_scope, minlength=n) > 0
-        self.is_table = (n_features > 1) & self._is_small() | (n_features > 0) & (is_read | (self._n_cells() == 4))
-        # features that are factors of their own
-        self.single = own[~self.is_table[self.scope]]
-
-    def _columns(self, features: np.ndarray, size: int) -> np.ndarray:
-        """The variables of features with `size` literals."""
-        return np.asarray(self.network.var[self.network.begins[features][:, None] + np.arange(size)])
-
-    def _number(self, features: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-        """One feature of each scope, in the order in which they come, and the scope of each feature."""
-        code = np.zeros(len(features), dtype=np.uint64)
-        for k in range(size):
-            code += self.codes[self.network.var[self.network.begins[features] + k]]
-        _, example, number = np.unique(code, return_index=True, return_inverse=True)
-        # neighbours in the list of features share variables
-        order = np.argsort(example)
-        rank = np.empty(len(order), dtype=np.int64)
-        rank[order] = np.arange(len(order))
-        return example[order], rank[number.reshape(-1)]
-
-    def _n_cells(self) -> np.ndarray:
-        cells = [self.network.cards[rows].astype(np.float64).prod(1) for rows in self.rows.values()]
-        return np.concatenate([np.zeros(0), *cells])
-
-    def _is_small(self) -> np.ndarray:
-        return self._n_cells() <= MAX_TABLE
-
-    def _widest(self) -> np.ndarray:
-        """For each scope the one to merge it with: the only widest scope that contains it, or itself."""
-        is_small = self._is_small()
-        found = [np.zeros((2, 0), dtype=np.int64)]
-        for size, rows in self.rows.items():
-            for larger, others in self.rows.items():
-                if 1 < size < larger:
-                    wide = np.flatnonzero(is_small[self.first[larger] : self.first[larger] + len(others)])
-                    part, whole = _parts(rows, others[wide], self.codes)
-                    found.append(np.stack([part + self.first[size], wide[whole] + self.first[larger]]))
-        part, whole = np.concatenate(found, axis=1)
-        is_widest = ~np.isin(np.arange(self.n), part)
-        part, whole = part[is_widest[whole]], whole[is_widest[whole]]
-        into = np.arange(self.n)
-        into[part] = np.where(np.bincount(part, minlength=self.n)[part] == 1, whole, part)
-        return into
-
-    def _readable(self) -> tuple[np.ndarray, np.ndarray]:
-        """The queried features whose variables are all in one small scope with features, and that scope."""
-        is_small = self._is_small() & (np.bincount(self.scope, minlength=self.n) > 0)
-        scope = np.full(len(self.queried), -1, dtype=np.int64)
-        sizes = self.counts[self.queried]
-        for size in np.unique(sizes[sizes > 1]).tolist():
-            chosen = np.flatnonzero(sizes == size)
-            example, number = self._number(self.queried[chosen], size)
-            rows = self._columns(self.queried[chosen[example]], size)
-            inside = np.full(len(example), -1, dtype=np.int64)
-            # the smallest scope comes last, and counts
-            for larger in sorted((k for k in self.rows if k >= size), reverse=True):
-                wide = np.flatnonzero(is_small[self.first[larger] : self.first[larger] + len(self.rows[larger])])
-                part, whole = _parts(rows, self.rows[larger][wide], self.codes)
-                inside[part] = wide[whole] + self.first[larger]
-            scope[chosen] = inside[number]
-        return self.queried[scope >= 0], scope[scope >= 0]
-
-    def tables(self) -> list[_Batch]:
-        found: list[_Batch] = []
-        for size, rows in self.rows.items():
-            chosen = np.flatnonzero(self.is_table[self.first[size] : self.first[size] + len(rows)])
-            cards = self.network.cards[rows[chosen]]
-            kinds = number_rows(*cards.T) if len(chosen) else chosen
-            for kind in range(int(kinds.max(initial=-1)) + 1):
-                at = chosen[kinds == kind]
-                place = np.full(self.n, -1, dtype=np.int64)
-                place[at + self.first[size]] = np.arange(len(at))
-                own, queried = place[self.scope] >= 0, place[self.queried_scope] >= 0
-                found.append((tuple(cards[kinds == kind][0].tolist()), rows[at], self.own[own],
-                              place[self.scope[own]], self.queried[queried], place[self.queried_scope[queried]]))
-        return found
-
-
-def _parts(small: np.ndarray, large: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """All pairs of a row of `small` and a row of `large` that contains it; rows are sorted, those of `small` differ.
-
-    >>> codes = np.random.default_rng(0).integers(2**64, size=10, dtype=np.uint64)
-    >>> [a.tolist() for a in _parts(np.array([[1, 2], [1, 9]]), np.array([[1, 2, 3], [0, 1, 9]]), codes)]
-    [[0, 1], [0, 1]]
-
-    Args:
-        codes: a random number for each variable; the sum of those of a row identifies it.
-    """
-    parts, wholes = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
-    # without rows, a large scope would still have very many choices of columns
-    width = large.shape[1] if len(small) and len(large) else 0
-    own = codes[small].sum(1, dtype=np.uint64)
-    order = np.argsort(own)
-    own = own[order]
-    # most rows contain none: the last bits of the code exclude them before a search
-    bits = np.uint64((1 << (16 * len(own)).bit_length()) - 1)
-    is_there = np.zeros(int(bits) + 1, dtype=bool)
-    is_there[own & bits] = True
-    columns = [codes[large[:, k]] for k in range(width)]
-    for axes in combinations(range(width), small.shape[1]):
-        code = columns[axes[0]].copy()
-        for k in axes[1:]:
-            code += columns[k]
-        at = np.flatnonzero(is_there[code & bits])
-        found = np.searchsorted(own, code[at]).clip(None, len(own) - 1)
-        is_equal = own[found] == code[at]
-        parts.append(order[found[is_equal]])
-        wholes.append(at[is_equal])
-    return np.concatenate(parts), np.concatenate(wholes)

@@ -17,11 +17,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from ...ground.engine import Share
 from ...ground.join import number_rows, ragged_ranges
 from ...ground.network import Network
 from ..method import Problem, Solution
 from .classes import find_classes
-from .graph import Graph, Products, Reading, Tables, mix, rounded
+from .graph import Graph, Products, Readings, Tables, mix, rounded, take_factors
 from .method import BeliefPropagation
 
 
@@ -37,20 +38,22 @@ class LiftedBeliefPropagation(BeliefPropagation):
     def solve(self, problem: Problem, network: Network | None = None) -> Solution:
         classes = find_classes(problem.world) if network is None and not problem.formulas else None
         if classes is None:
-            return super().solve(problem, network)
+            # groups are found in the whole graph
+            return super().solve(problem, network or problem.network())
         small = replace(problem, world=classes.small)
         network = small.network(multiples=classes)
         solution = self._solve(network, small, classes.scopes(network))
         return replace(solution, log_odds=classes.expand(solution.log_odds))
 
-    def _compress(self, graph: Graph, readings: tuple[Reading, ...]
-                  ) -> tuple[Graph, np.ndarray, tuple[Reading, ...], list[str]]:
+    def _compress(self, graph: Graph, readings: Readings, share: Share
+                  ) -> tuple[Graph, np.ndarray, Readings, list[str]]:
         group, factors = find_groups(graph)
         small = quotient(graph, group, factors)
-        readings = tuple(replace(reading, row=factors[k + 1][reading.row]) for k, reading in enumerate(readings))
+        tables = tuple(replace(reading, row=factors[k + 1][reading.row]) for k, reading in enumerate(readings.tables))
         n_variables, n_factors, n_edges = graph.n_ground
         times = max(1, n_edges) / max(1, small.n_edges)
-        return small, group, readings, [
+        part, readings = take_factors(small, replace(readings, tables=tables), share)
+        return part, group, readings, [
             f"{n_variables:,} variables in {len(small.cards):,} groups, {n_factors:,} factors in "
             f"{small.n_factors:,}: {f'{times:,.0f}' if times >= 10 else f'{times:.2g}'}x fewer messages"]
 

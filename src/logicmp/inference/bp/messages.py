@@ -22,7 +22,7 @@ from ...ground.engine import ALONE, Shares
 from ...ground.join import number_rows
 from ...ground.places import Places
 from .batches import largest_change, make_batch
-from .graph import IMPOSSIBLE, Graph, take_factors
+from .graph import IMPOSSIBLE, Graph, take_variables
 
 # edges from which compiled loops are worth their import, if numba is installed
 COMPILED = 100_000
@@ -91,11 +91,11 @@ class Messages:
     """
 
     def __init__(self, graph: Graph, shares: Shares | None = None):
-        # the processes that have the other factors; each has the variables of its own ones
+        # the processes that have other factors; each has the variables of its own ones
         self.shares = shares or ALONE
         self.places: tuple[Places, Places] | None = None
         if self.shares.share.size > 1:
-            graph, variables, values = take_factors(graph, self.shares)
+            graph, variables, values = take_variables(graph, self.shares)
             self.places = variables, values
         self.graph = graph
         self.starts = np.concatenate([[0], np.cumsum(graph.cards)])

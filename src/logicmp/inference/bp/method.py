@@ -11,20 +11,19 @@ belief of a factor that has all its variables; without such a factor its literal
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from ...ground.engine import Share, Shares
-from ...ground.features import expected_counts, independent_probabilities, queried_features
+from ...ground.features import expected_counts, independent_probabilities
 from ...ground.join import ragged_ranges
 from ...ground.network import Network
 from ...ground.propagate import propagate
 from ..answers import odds_of_counts, odds_of_values
 from ..method import Method, Problem, Solution, Status
-from .graph import Graph, Reading, Scopes, build_graph, own_range
+from .graph import Graph, Readings, Scopes, build_graph
 from .messages import Messages
 
 # messages that oscillate for this many rounds are damped more, up to a limit
@@ -55,7 +54,7 @@ class BeliefPropagation(Method):
         Args:
             network: the ground network with all queried formulas, if it exists already.
         """
-        return self._solve(network or problem.network(), problem)
+        return self._solve(network or problem.network(share=problem.grounding.shares.share), problem)
 
     def _solve(self, network: Network, problem: Problem, scopes: Scopes | None = None) -> Solution:
         """The answers for the atoms of a ground network.
@@ -64,27 +63,32 @@ class BeliefPropagation(Method):
             scopes: how many sets of variables each set stands for, if it is more than one.
         """
         problem.progress("making factors", 0, 0)
-        possible = propagate(network)
-        graph, readings = build_graph(network, possible, scopes)
-        graph, group, readings, notes = self._compress(graph, readings)
         shares = problem.grounding.shares
-        starts, lengths = np.concatenate([[0], np.cumsum(graph.cards)]), [len(table.kind) for table in graph.tables]
+        possible = propagate(network, shares)
+        graph, readings = build_graph(network, possible, scopes, shares=shares)
+        graph, group, readings, notes = self._compress(graph, readings, shares.share)
+        starts = np.concatenate([[0], np.cumsum(graph.cards)])
         messages = Messages(graph, shares)
-        # of several processes, each goes on with its own part of the graph
+        # of several processes, each goes on with its own variables
         del graph
         status, note = self._run(messages, problem)
         p = _values_of_groups(messages.whole(_probabilities(messages)), starts, network, group)
         # zero only what hard rules and evidence exclude, not what is too improbable for a float
         p = np.where(possible, p.clip(np.finfo(np.float64).tiny, None), 0.0)
         bethe = messages.log_partition() + float(network.weights @ network.base)
-        formulas = odds_of_counts(network, expected_counts(
-            network, _probabilities_of_queried(network, messages, _own(readings, lengths, shares.share), p)))
+        # each process counts what it reads
+        counts = expected_counts(readings.network, _probabilities_of_queried(messages, readings, p)) - network.base
+        formulas = odds_of_counts(network, network.base + shares.total(counts), shares)
         return Solution(odds_of_values(network, p), status, formulas,
                         notes=[*notes, note, f"Bethe log Z = {bethe:.6g}"])
 
-    def _compress(self, graph: Graph, readings: tuple[Reading, ...]
-                  ) -> tuple[Graph, np.ndarray, tuple[Reading, ...], list[str]]:
-        """The graph to run on, which of its variables represents each variable of the network, readings and notes."""
+    def _compress(self, graph: Graph, readings: Readings, share: Share
+                  ) -> tuple[Graph, np.ndarray, Readings, list[str]]:
+        """The graph to run on, which of its variables represents each variable of the network, readings and notes.
+
+        Args:
+            share: of the factors.
+        """
         return graph, np.arange(len(graph.cards)), readings, []
 
     def _run(self, messages: Messages, problem: Problem) -> tuple[Status, str]:
@@ -161,25 +165,11 @@ def _values_of_groups(p: np.ndarray, starts: np.ndarray, network: Network, group
     return np.asarray(p[place])
 
 
-def _probabilities_of_queried(network: Network, messages: Messages, readings: tuple[Reading, ...],
-                              p: np.ndarray) -> np.ndarray:
-    """By feature, the probability that it is true; 0 for those of the theory's own rules."""
-    features, holds = queried_features(network), np.zeros(network.n_features)
-    holds[features] = independent_probabilities(network, p, features)
-    # what each process can read from its own tables
-    read, is_read, belief = np.zeros(network.n_features), np.zeros(network.n_features), messages.beliefs()
-    for k, reading in enumerate(readings):
+def _probabilities_of_queried(messages: Messages, readings: Readings, p: np.ndarray) -> np.ndarray:
+    """By feature, the probability that it is true if this process reads it; else 0."""
+    holds, belief = np.zeros(readings.network.n_features), messages.beliefs()
+    holds[readings.alone] = independent_probabilities(readings.network, p, readings.alone)
+    for k, reading in enumerate(readings.tables):
         if len(reading.feature):
-            read[reading.feature] = (messages.table_beliefs(k, reading.row, belief) * reading.holds).sum(1)
-            is_read[reading.feature] = 1
-    return np.where(messages.shares.total(is_read) > 0, messages.shares.total(read), holds)
-
-
-def _own(readings: tuple[Reading, ...], lengths: Sequence[int], share: Share) -> tuple[Reading, ...]:
-    """The readings from the tables of one process, by their numbers there; `lengths` are those of all tables."""
-    found = []
-    for reading, n in zip(readings, lengths, strict=True):
-        at = own_range(n, share)
-        own = (reading.row >= at.start) & (reading.row < at.stop)
-        found.append(Reading(reading.feature[own], reading.row[own] - at.start, reading.holds[own]))
-    return tuple(found)
+            holds[reading.feature] = (messages.table_beliefs(k, reading.row, belief) * reading.holds).sum(1)
+    return holds
