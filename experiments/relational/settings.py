@@ -69,14 +69,15 @@ GRIDS: Mapping[str, tuple[Round, ...]] = {
     "logicmp": (Round("logicmp", {"scale": (0.03, 0.1, 0.3, 1.0, 3.0), "bias": (-3.0, -1.5, -0.5, 0.0),
                                   "iterations": (2, 5, 15), "reduce": ("sum", "mean")}),),
     "logicmp+weights": (Round("logicmp+weights", {"iterations": (1, 5), "positive": (1.0, 10.0)}),),
-    # first LogicMP's settings, scored by its own output (of equals, the weights of the protocol); then the learning
-    # rate; then which model, which atoms it is distilled on and how many models are averaged; then the weight of the
-    # likeliest atoms, with the model that trains faster
+    # first LogicMP's settings, scored by its own output (of equals, the weights of the protocol); then which atoms and
+    # which model; then the learning rate; then the weights of atoms and how many models are averaged. Free vectors
+    # train faster, so they try what does not depend on the model
     "logicmp+gnn": (
         Round("logicmp", {"scale": (1.0, 0.03, 0.1, 0.3, 3.0), "bias": (-1.5, -3.0, -0.5, 0.0),
                           "reduce": ("sum", "mean"), "damping": (0.5, 0.0), "lessons": (1, 3)}),
+        Round("logicmp+embedding", {"queried": (False, True)}),
+        Round("logicmp+gnn", {"free": (True, False), "added": (False, True)}),
         Round("logicmp+gnn", {"rate": (1e-2, 5e-3, 2e-2)}, is_by_loss=True),
-        Round("logicmp+gnn", {"free": (True, False)}),
         # in one round: averaging several models can make a setting good that is bad for one model
         Round("logicmp+gnn", {"moved": (True, False), "networks": (1, 3)}),
         Round("logicmp+embedding", {"top": (0.0, 0.5)}),
