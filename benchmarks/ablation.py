@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from logicmp import LogicMPError, load_facts, load_theory
-from logicmp.execute.inputs import world_tensors
+from logicmp.execute.worlds import world_tensors
 from logicmp.facts.world import build_world
 from logicmp.inference.answers import as_probability
 from logicmp.inference.mean_field import MeanField

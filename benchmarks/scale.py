@@ -116,10 +116,10 @@ def measure(case: str, folder: Path, engine: str) -> dict[str, float]:
     import torch
 
     from logicmp import infer, load_facts, load_theory
-    from logicmp.execute.inputs import world_tensors
     from logicmp.execute.mean_field import initial_weights
     from logicmp.execute.processes import joined_processes
     from logicmp.execute.schedule import Schedule
+    from logicmp.execute.worlds import world_tensors
     from logicmp.facts.supports import DENSE_ATOMS
     from logicmp.facts.world import build_world
     from logicmp.ground.engine import Alone, Grounding, make_engine

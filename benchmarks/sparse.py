@@ -24,9 +24,9 @@ from rich.console import Console
 from rich.table import Table
 
 from logicmp import LogicMP, load_facts, load_theory, parse_theory
-from logicmp.execute.inputs import world_tensors
 from logicmp.execute.mean_field import Run, initial_weights
 from logicmp.execute.schedule import Schedule
+from logicmp.execute.worlds import world_tensors
 from logicmp.facts.supports import DENSE_ATOMS
 from logicmp.facts.world import build_world
 from logicmp.ground.reach import count_premises, reach

@@ -14,7 +14,7 @@ from test_public_names import undocumented
 from torch import Tensor
 
 from logicmp import LogicMP, LogicMPError, parse_theory, recipes
-from logicmp.execute.inputs import fact_tensors
+from logicmp.execute.worlds import fact_tensors
 from logicmp.oracle.worlds import log_partition
 
 BIO = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]

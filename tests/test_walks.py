@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from fixtures_reader import ROOT
 
 NOUNS = {"parse/syntax.py", "parse/theory.py", "parse/numerals.py", "facts/columns.py", "normalize/cubes.py",
-         "ground/network.py", "plan/steps.py", "execute/state.py", "execute/schedule.py", "inference/method.py"}
+         "ground/literals.py", "ground/network.py", "plan/steps.py", "execute/state.py", "execute/schedule.py",
+         "inference/method.py"}
 SERVICES = {"errors.py", "arguments.py", "files.py", "limits.py", "page.py", "normalize/budget.py", "execute/report.py",
             "show/progress.py"}
 # runs in a process of its own

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 
 from benchmarks.ablation import VARIANTS, Variant, measure
-from logicmp.execute.inputs import world_tensors
 from logicmp.execute.mean_field import Iteration
+from logicmp.execute.worlds import world_tensors
 from logicmp.inference.method import Problem
 from logicmp.show.progress import shown_progress
 

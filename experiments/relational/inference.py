@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from logicmp import LogicMP
-from logicmp.execute.inputs import world_tensors
+from logicmp.execute.worlds import world_tensors
 from logicmp.facts.world import World
 from logicmp.inference.method import Problem, Status
 from logicmp.inference.run import method_class

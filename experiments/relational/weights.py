@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from logicmp import LogicMP
-from logicmp.execute.inputs import world_tensors
+from logicmp.execute.worlds import world_tensors
 
 from ..checkpoint import Checkpoint
 from .data import Split, load_split, others

@@ -23,12 +23,13 @@ from .execute import saved
 from .execute.dense import DenseExecutor
 from .execute.exact_run import ExactRun, read_labels
 from .execute.explain import Push, explain_atom
-from .execute.inputs import FLOATS, Evidence, Logits, Mask, fact_tensors, has_sparse
+from .execute.inputs import FLOATS, Evidence, Logits, Mask, has_sparse
 from .execute.mean_field import Run, Watch, initial_weights
 from .execute.networks import Networks
 from .execute.report import Report, Trace, build_trace
 from .execute.schedule import Schedule, make_schedule
 from .execute.solve import Options, Solver
+from .execute.worlds import fact_tensors
 from .limits import Limits
 from .parse.load import parse_theory
 from .parse.theory import Theory

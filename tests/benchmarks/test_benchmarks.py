@@ -19,7 +19,7 @@ from benchmarks.case import Case, Ratio, Task
 from benchmarks.cases import CASES, load_data_set
 from benchmarks.files import facts_text, theory_text
 from logicmp import LogicMP, infer, oracle, parse_facts, parse_theory
-from logicmp.execute.inputs import world_tensors
+from logicmp.execute.worlds import world_tensors
 from logicmp.facts.world import build_world
 from logicmp.inference.run import METHODS
 

@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 
 from benchmarks.sequential import MeanFieldSequential
 from logicmp import CostError, LogicMPError, Marginals, RuleError, infer
-from logicmp.execute.inputs import world_from_tensors
+from logicmp.execute.worlds import world_from_tensors
 from logicmp.inference.answers import as_probability
 from logicmp.inference.mean_field import MeanField
 from logicmp.inference.method import Problem

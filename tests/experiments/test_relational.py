@@ -26,8 +26,8 @@ from experiments.relational.training import Context, average_precision
 from experiments.relational.weights import learn_weights
 from experiments.runs import Result, load_results, run_all
 from logicmp import LogicMPError
-from logicmp.execute.inputs import world_tensors
 from logicmp.execute.schedule import SCHEDULES
+from logicmp.execute.worlds import world_tensors
 
 PREDICATES = "parent(person, person)\nolder(person, person)\n"
 RULES = """\

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from logicmp import LogicMPError, parse_facts, parse_theory
-from logicmp.execute.inputs import world_tensors
+from logicmp.execute.worlds import world_tensors
 from logicmp.facts.world import World, build_world
 
 THEORY = parse_theory("""\

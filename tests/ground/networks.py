@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from logicmp import RuleError, parse_facts, parse_theory
-from logicmp.execute.inputs import world_from_tensors
+from logicmp.execute.worlds import world_from_tensors
 from logicmp.facts.world import build_world
 from logicmp.ground.build import build_network
 from logicmp.ground.network import HARD, Network

@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from networks import literals, network_of, score, worlds
 
 from logicmp import CostError, LogicMPError, RuleError, oracle, parse_facts, parse_theory
-from logicmp.execute.inputs import world_from_tensors
+from logicmp.execute.worlds import world_from_tensors
 from logicmp.facts.world import build_world
 from logicmp.ground.build import build_network
 from logicmp.ground.network import Network

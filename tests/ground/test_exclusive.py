@@ -7,7 +7,7 @@ import random
 import pytest
 
 from logicmp import LogicMPError, RuleError, infer, parse_facts, parse_theory
-from logicmp.execute.inputs import to_tensors
+from logicmp.execute.worlds import to_tensors
 from logicmp.facts.world import build_world
 from logicmp.ground.exclusive import find_at_most_one, find_some_value, merge_exclusive
 from logicmp.inference import run

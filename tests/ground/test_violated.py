@@ -9,7 +9,7 @@ import pytest
 from networks import score
 
 from logicmp import RuleError, infer, parse_facts, parse_theory
-from logicmp.execute.inputs import world_from_tensors
+from logicmp.execute.worlds import world_from_tensors
 from logicmp.facts.world import World, build_world
 from logicmp.ground.build import build_network
 from logicmp.ground.violated import Violated, decided_values

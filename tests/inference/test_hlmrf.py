@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog, minimize, nnls
 
 from logicmp import CostError, LogicMPError, RuleError, infer, parse_facts, parse_theory
-from logicmp.execute.inputs import world_from_tensors
+from logicmp.execute.worlds import world_from_tensors
 from logicmp.facts.world import build_world
 from logicmp.ground.build import build_network
 from logicmp.ground.network import Network

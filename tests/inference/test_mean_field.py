@@ -14,7 +14,7 @@ from published import published
 
 from logicmp import CostError, LogicMP, LogicMPError, Schedule, infer, oracle
 from logicmp.errors import LimitError
-from logicmp.execute.inputs import world_from_tensors
+from logicmp.execute.worlds import world_from_tensors
 from logicmp.inference.answers import as_probability
 from logicmp.inference.exact.method import Exact
 from logicmp.inference.mean_field import MeanField

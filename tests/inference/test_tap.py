@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from logicmp import LogicMPError, infer, oracle
-from logicmp.execute.inputs import world_from_tensors
+from logicmp.execute.worlds import world_from_tensors
 from logicmp.facts.world import UNKNOWN
 from logicmp.ground.network import Network
 from logicmp.inference.answers import as_probability

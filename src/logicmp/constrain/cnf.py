@@ -19,7 +19,8 @@ import torch
 from torch import Tensor
 
 from ..errors import CostError, LogicMPError, RuleError
-from ..execute.inputs import read_inputs, world_from_tensors
+from ..execute.inputs import read_inputs
+from ..execute.worlds import world_from_tensors
 from ..facts.world import with_sizes
 from ..ground.build import build_network
 from ..ground.network import HARD, Network

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from ..arguments import AtLeastOne, NotNegative, Sizes, checked
 from ..errors import CostError, LogicMPError
-from ..execute.inputs import fact_tensors
+from ..execute.worlds import fact_tensors
 from ..ground.network import MAX_LITERALS
 from ..ground.order import eliminate
 from ..ground.propagate import contradiction

@@ -19,9 +19,10 @@ from torch import Tensor
 
 from ..arguments import NotNegative, checked
 from ..errors import CostError, LogicMPError, RuleError
-from ..execute.inputs import Inputs, Mask, fact_tensors, read_inputs, world_from_tensors
+from ..execute.inputs import Inputs, Mask, read_inputs
 from ..execute.items import Values, existing_entities, item_of, join_items, select_entities
 from ..execute.values import as_evidence, certain_logits, value_scores, write_answer, write_values
+from ..execute.worlds import fact_tensors, world_from_tensors
 from ..facts.world import with_sizes
 from ..ground.build import build_network
 from ..inference.moves.arrays import build_arrays

@@ -21,7 +21,8 @@ from torch import Tensor, nn
 
 from ..arguments import AtLeastOne, NotNegative, Sizes, checked
 from ..execute.exact_run import ExactRun, read_labels
-from ..execute.inputs import fact_tensors, read_inputs
+from ..execute.inputs import read_inputs
+from ..execute.worlds import fact_tensors
 from ..layer import LogicMP
 from ..parse.theory import Theory
 from .circuit import Circuit

@@ -29,9 +29,10 @@ from ..ground.reduce import reduce_network
 from ..limits import MAX_GROUNDINGS
 from ..parse.theory import Theory
 from .entries import NO_MASK, Entries, reject_uncovered
-from .inputs import Inputs, world_from_tensors
+from .inputs import Inputs
 from .marginals import CERTAIN, one_per_variable
 from .narrow import NEVER, Pick, Waves, is_impossible
+from .worlds import world_from_tensors
 
 
 class ExactPlan:

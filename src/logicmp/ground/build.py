@@ -27,7 +27,8 @@ from ..parse.syntax import Atom, Exists, Forall, Formula, Not, Variable, childre
 from ..parse.theory import Argument, Predicate, Rule, Theory
 from .engine import ALONE, Share
 from .join import Relation, Rows, join, table_of
-from .network import HARD, Draft, Literals, Network, card_of
+from .literals import Literals
+from .network import HARD, Draft, Network, card_of
 from .patterns import Listed, Pattern, select
 from .places import Owners
 from .quantifiers import Part, build_part

@@ -18,7 +18,8 @@ import numpy as np
 from ..normalize.cubes import Literal
 from .engine import ALONE, Shares
 from .join import Guard, Rows, ragged_ranges
-from .network import Draft, Literals, Network, Sets, simplify
+from .literals import Literals, Sets, simplify
+from .network import Draft, Network
 
 
 @dataclass

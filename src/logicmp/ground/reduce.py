@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .network import HARD, Literals, Network, shorten, simplify
+from .literals import Literals, simplify
+from .network import HARD, Network, shorten
 
 # groups of exclusive atoms with fewer members stay as they are
 MIN_EXCLUSIVE = 3

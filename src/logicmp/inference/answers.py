@@ -369,7 +369,7 @@ class Marginals(Mapping[str, float]):
         """The probabilities of all atoms of each queried predicate, as tensors of the layer; sparse ones are sparse."""
         queried = {answer.query.formula.predicate: None for answer in self.answers
                    if isinstance(answer.query.formula, Atom)}
-        from ..execute.inputs import to_tensors
+        from ..execute.worlds import to_tensors
 
         return to_tensors({name: as_probability(self.solution.log_odds[name]) for name in queried}, self.world.supports)
 

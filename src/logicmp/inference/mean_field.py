@@ -24,12 +24,13 @@ from torch import Tensor
 
 from ..errors import LogicMPError
 from ..execute.checkpoint import RunCheckpoint, fingerprint
-from ..execute.inputs import read_inputs, world_tensors
+from ..execute.inputs import read_inputs
 from ..execute.lists import read_rows
 from ..execute.mean_field import Correct, Iteration, Run, initial_weights
 from ..execute.plans import build_executor
 from ..execute.schedule import Schedule, make_schedule
 from ..execute.sparse import SparseExecutor
+from ..execute.worlds import world_tensors
 from ..facts.world import World
 from ..ground.build import build_network
 from ..ground.engine import Grounding

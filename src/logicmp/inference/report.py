@@ -161,9 +161,9 @@ class Explainer:
     """Mean field on the rules and the tensors of a world: which rules push an atom, and through which groundings."""
 
     def __init__(self, world: World, schedule: Schedule, semantics: str):
-        from ..execute.inputs import world_tensors
         from ..execute.mean_field import initial_weights
         from ..execute.solve import Options, Solver
+        from ..execute.worlds import world_tensors
 
         self.world, self.schedule, self.semantics = world, schedule, semantics
         unary, evidence = world_tensors(world)

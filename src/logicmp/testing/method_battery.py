@@ -18,7 +18,7 @@ import pytest
 
 from .. import oracle
 from ..errors import LogicMPError
-from ..execute.inputs import world_from_tensors
+from ..execute.worlds import world_from_tensors
 from ..inference.answers import Marginals, as_probability
 from ..inference.method import Problem, Status
 from ..inference.run import infer, method_class

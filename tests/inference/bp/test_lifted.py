@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from logicmp import LogicMPError, infer
-from logicmp.execute.inputs import world_from_tensors
+from logicmp.execute.worlds import world_from_tensors
 from logicmp.inference.answers import as_probability
 from logicmp.inference.bp.lifted import LiftedBeliefPropagation
 from logicmp.inference.bp.method import BeliefPropagation

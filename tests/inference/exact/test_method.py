@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from published import published
 
 from logicmp import CostError, LogicMPError, infer, oracle, parse_facts, parse_theory
-from logicmp.execute.inputs import world_from_tensors
+from logicmp.execute.worlds import world_from_tensors
 from logicmp.facts.world import build_world
 from logicmp.ground.build import build_network
 from logicmp.ground.network import shorten

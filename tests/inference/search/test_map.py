@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from logicmp import LogicMPError, infer, parse_facts, parse_theory
-from logicmp.execute.inputs import world_from_tensors
+from logicmp.execute.worlds import world_from_tensors
 from logicmp.facts.world import build_world
 from logicmp.ground.build import build_network
 from logicmp.ground.features import true_features

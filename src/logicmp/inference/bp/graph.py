@@ -22,7 +22,8 @@ import numpy as np
 from ...ground.engine import ALONE, Share, Shares
 from ...ground.features import log_weights, queried_features
 from ...ground.join import ragged_ranges
-from ...ground.network import HARD, Network, Sets
+from ...ground.literals import Sets
+from ...ground.network import HARD, Network
 from ...ground.places import Places, find_places
 from ...ground.quantifiers import deciding_literals, deciding_sides
 from .scopes import SharedTables

@@ -13,9 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...execute.inputs import Inputs, world_from_tensors
+from ...execute.inputs import Inputs
 from ...execute.items import Values, existing_entities, item_of, join_items
 from ...execute.values import write_values
+from ...execute.worlds import world_from_tensors
 from ...facts.world import with_sizes
 from ...ground.build import build_network
 from ...limits import Limits
