@@ -86,8 +86,8 @@ def test_a_rule_from_text_to_gradient() -> None:
         "layer.py", "execute/solve.py", "parse/load.py", "parse/tokens.py", "parse/reader.py", "parse/resolve.py",
         "execute/plans.py", "execute/mean_field.py", "execute/inputs.py", "normalize/build.py", "normalize/expand.py",
         "normalize/meet.py", "plan/build.py", "plan/values.py", "plan/adjoint.py", "execute/dense.py",
-        "execute/receive.py", "execute/operations.py", "execute/marginals.py"]
-    assert len(found.files) <= 19
+        "execute/receive.py", "execute/operations.py", "execute/marginals.py", "execute/strength.py"]
+    assert len(found.files) <= 20
     # to be made, and to be called
     assert found.turns.count("layer.py") <= 2
     assert found.n_room_changes <= 8

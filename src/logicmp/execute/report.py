@@ -120,14 +120,14 @@ def build_report(run: Run, schedule: Schedule, method: str = "") -> Report:
         zeros = {name: torch.zeros_like(x) for name, x in q.items()}
         first, last = (run.executor.subtract_messages(zeros, at, call, run.executor.constants(call))
                        for at in (run.marginals(), q))
-        rules.append(RuleReport(str(rule), float(before[f]), float(after[f]), float(run.size(last).mean()),
-                                *run.correlation(first)))
+        rules.append(RuleReport(str(rule), float(before[f]), float(after[f]), float(run.measures.size(last).mean()),
+                                *run.measures.correlation(first)))
     steps = [{name: later.marginals[name] - earlier.marginals[name] for name in later.marginals}
              for earlier, later in itertools.pairwise(seen[-3:])]
     change = run.largest_change(seen[-2].marginals, seen[-1].marginals) if len(seen) > 1 else 0.0
     turns = len(steps) == 2 and _product(run, *steps) < 0
     status = "converged" if change < CONVERGED else "oscillating" if turns else "changing"
-    collapsed = run.collapsed(logits)
+    collapsed = run.measures.collapsed(logits)
     return Report(tuple(rules), status, change, _moved(run, logits), tuple(collapsed),
                   tuple(_advice(rules, status, collapsed, schedule)), method)
 
@@ -144,7 +144,7 @@ def build_exact_report(run: Run, logits: Mapping[str, Tensor], violations: Seque
     before = run.counts(run.marginals(run.base)).sum(0)
     rules = tuple(RuleReport(str(rule), float(b), max(after, 0.0), None, None, None)
                   for rule, b, after in zip(run.theory.rules, before, violations, strict=True))
-    return Report(rules, "exact", 0.0, _moved(run, logits), tuple(run.collapsed(logits)), (), method)
+    return Report(rules, "exact", 0.0, _moved(run, logits), tuple(run.measures.collapsed(logits)), (), method)
 
 
 def _product(run: Run, one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> float:
@@ -208,7 +208,7 @@ class Warnings:
             return
         self._calls += 1
         with torch.no_grad():
-            names = run.collapsed(logits)
+            names = run.measures.collapsed(logits)
         if names:
             # one warning is enough
             self._calls = CHECKED_CALLS

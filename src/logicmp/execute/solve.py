@@ -27,11 +27,12 @@ from .inputs import Evidence, Inputs, Logits, Mask, has_sparse, read_inputs
 from .listed import Listed
 from .lists import KnownPlans, make_sparse_run
 from .marginals import as_given
-from .mean_field import Run, calibrates
+from .mean_field import Run
 from .plans import Plans
 from .report import Report, Warnings, build_exact_report, build_report
 from .schedule import SCHEDULES, Schedule
 from .state import is_tracing
+from .strength import calibrates
 
 METHODS = ("mean-field", "exact", "auto")
 
