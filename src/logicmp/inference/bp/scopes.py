@@ -133,7 +133,7 @@ class SharedTables:
                 for pieces, piece in zip(found, (about[is_mine], share[is_mine], literals[is_mine[owner]]),
                                          strict=True):
                     pieces.append(piece)
-        if not found[0]:
+        if not any(len(piece) for piece in found[0]):
             return self
         about, share, literals = (np.concatenate(pieces) for pieces in found)
         n = network.n_features
