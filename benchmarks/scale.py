@@ -13,18 +13,24 @@ import tempfile
 import time
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+
+if TYPE_CHECKING:
+    from logicmp.facts.world import World
+    from logicmp.ground.engine import Grounding
 
 RULES = {
     "people": "Friends(person, person)\nSmokes(person)\nCancer(person)\n1.5 Smokes(x) => Cancer(x)\n"
               "0.5 Friends(x,y) => (Smokes(x) <=> Smokes(y))\n",
     "triples": "Same(item, item)\n0.1 Same(a,b) ^ Same(b,c) => Same(a,c)\n",
 }
-FRIENDS = 3
+# the same rules by belief propagation, whose rows are factors; friends are among the 50 people before and after
+RULES["neighbours"] = RULES["people"]
+FRIENDS, NEAR = 3, 50
 # items of a block: all pairs inside are candidates, so that there are 38 triples for each pair
 BLOCK = 40
 # rows of all rules on which the prediction is made, machines, and bytes per second between them
@@ -38,6 +44,8 @@ def main(arguments: list[str]) -> int:
                         help="numbers of people, each with three friends (default: 10^5, 10^6, 10^7)")
     parser.add_argument("--triples", type=int, nargs="*", default=[10_000_000], metavar="N",
                         help="rows of a transitivity rule over blocks of candidates (default: 10^7)")
+    parser.add_argument("--neighbours", type=int, nargs="*", default=[1_000_000], metavar="N",
+                        help="numbers of people with three friends nearby, by bp (default: 10^6)")
     parser.add_argument("--ranks", type=int, nargs="*", default=[1, 2], metavar="W",
                         help="numbers of processes (default: 1 and 2)")
     parser.add_argument("--engine", default="torch", help="torch or duckdb (default: torch)")
@@ -52,9 +60,9 @@ def main(arguments: list[str]) -> int:
     results: list[dict[str, Any]] = []
     if chosen.read:
         results = [x for path in chosen.read for x in json.loads(path.read_text())["results"]]
-        chosen.people, chosen.triples = [], []
-    for case, sizes in (("people", chosen.people), ("triples", chosen.triples)):
-        for n in sizes:
+        chosen.people, chosen.triples, chosen.neighbours = [], [], []
+    for case in RULES:
+        for n in getattr(chosen, case):
             with tempfile.TemporaryDirectory() as folder:
                 write(case, n, Path(folder))
                 for ranks in chosen.ranks:
@@ -75,8 +83,10 @@ def write(case: str, n: int, folder: Path) -> None:
 
     (folder / "rules.mln").write_text(RULES[case])
     rng = np.random.default_rng(0)
-    if case == "people":
-        keys = np.unique(np.repeat(np.arange(n), FRIENDS) * n + rng.integers(0, n, FRIENDS * n))
+    if case != "triples":
+        one = np.repeat(np.arange(n), FRIENDS)
+        keys = np.unique(one * n + (rng.integers(0, n, FRIENDS * n) if case == "people" else
+                                    (one + rng.integers(-NEAR, NEAR + 1, FRIENDS * n)) % n))
         one, two = np.divmod(keys, n)
         known = rng.permutation(n)[: n // 10]
         write_parts(folder / "Smokes", [{"a": known, "value": rng.integers(0, 2, len(known))}])
@@ -116,14 +126,10 @@ def measure(case: str, folder: Path, engine: str) -> dict[str, float]:
     import torch
 
     from logicmp import infer, load_facts, load_theory
-    from logicmp.execute.mean_field import initial_weights
     from logicmp.execute.processes import joined_processes
-    from logicmp.execute.schedule import Schedule
-    from logicmp.execute.worlds import world_tensors
     from logicmp.facts.supports import DENSE_ATOMS
     from logicmp.facts.world import build_world
     from logicmp.ground.engine import Alone, Grounding, make_engine
-    from logicmp.inference.mean_field import make_run
 
     torch.set_num_threads(1)
     # import and compile everything before memory is measured
@@ -142,41 +148,84 @@ def measure(case: str, folder: Path, engine: str) -> dict[str, float]:
         tables = sorted(path.name for path in folder.iterdir() if path.is_dir())
         evidence = load_facts([f"{name}={folder}/{name}/" for name in tables], theory)
         found = {"facts": float(len(evidence)), "load, s": clock.lap()}
-        if case == "people":
-            world = build_world(evidence, ["Smokes", "Cancer"], dense_atoms=DENSE_ATOMS)
-        else:
+        if case == "triples":
             world = build_world(evidence, ["Same"], candidates=evidence)
+        else:
+            world = build_world(evidence, ["Smokes", "Cancer"], dense_atoms=DENSE_ATOMS)
         del evidence
-        unary, known = world_tensors(world)
+        grounding = Grounding(make_engine(engine), shares)
         found["world, s"] = clock.lap()
-        weights = initial_weights(world.theory, world.sizes, 10.0, torch.float64)
-        run = make_run(world, world.theory, unary, known, "exact", weights,
-                       Grounding(make_engine(engine), shares))
-        del unary, known
+        work = _Messages(world, grounding) if case == "neighbours" else _MeanField(world, grounding)
         found["join, s"] = clock.lap()
         # the compiled loops are compiled, or read from their cache
-        run.iterate(Schedule(1, 0.5))
+        work.iterate(1)
         shares.agree(False)
         clock.lap()
         before, used = getattr(shares, "seconds", 0.0), time.process_time()
-        run.iterate(Schedule(4, 0.5))
+        work.iterate(4)
         found["iteration, s"] = clock.lap() / 4
         found["iteration, CPU s"] = (time.process_time() - used) / 4
         found["of it exchange and waiting, s"] = (getattr(shares, "seconds", 0.0) - before) / 4
-        parts = run.inputs.parts.values()
-        values = np.zeros(sum(part.n_shared for part in parts))
+        values = np.zeros(work.shared)
         shares.total(values)
         clock.lap()
         for _ in range(3):
             shares.total(values)
         found["exchange alone, s"] = clock.lap() / 3 if several else 0.0
-        found["shared"] = float(len(values))
-        found["own values"] = float(sum(x.numel() for x in run.base.values()))
-        found["values"] = float(sum(math.prod(shape) for shape in run.shapes.values()))
-        found["rows"] = float(run.executor.rows.n_rows)  # type: ignore[attr-defined]
-        found["memory, GB"] = _memory()
+        found |= {"shared": float(work.shared), "own values": float(work.own), "values": float(work.values),
+                  "rows": float(work.rows), "memory, GB": _memory()}
         found["memory of the run, GB"] = found["memory, GB"] - idle
     return found
+
+
+class _MeanField:
+    """Mean field, ready to iterate; what of its values a process has, and shares."""
+
+    def __init__(self, world: World, grounding: Grounding):
+        import torch
+
+        from logicmp.execute.mean_field import initial_weights
+        from logicmp.execute.worlds import world_tensors
+        from logicmp.inference.mean_field import make_run
+
+        unary, known = world_tensors(world)
+        weights = initial_weights(world.theory, world.sizes, 10.0, torch.float64)
+        self.run = make_run(world, world.theory, unary, known, "exact", weights, grounding)
+        del unary, known
+        self.rows = self.run.executor.rows.n_rows  # type: ignore[attr-defined]
+        self.shared = sum(part.n_shared for part in self.run.inputs.parts.values())
+        self.own = sum(x.numel() for x in self.run.base.values())
+        self.values = sum(math.prod(shape) for shape in self.run.shapes.values())
+
+    def iterate(self, n: int) -> None:
+        from logicmp.execute.schedule import Schedule
+
+        self.run.iterate(Schedule(n, 0.5))
+
+
+class _Messages:
+    """Belief propagation, likewise; a process has the values of its variables."""
+
+    def __init__(self, world: World, grounding: Grounding):
+        from logicmp.ground.propagate import propagate
+        from logicmp.inference.bp.graph import build_graph
+        from logicmp.inference.bp.messages import Messages
+        from logicmp.inference.method import Problem
+        from logicmp.limits import Limits
+
+        shares = grounding.shares
+        problem = Problem(world, limits=Limits(groundings=10**9), grounding=grounding)
+        network = problem.network(share=shares.share)
+        graph, _ = build_graph(network, propagate(network, shares), shares=shares)
+        self.rows, self.values = graph.n_factors, len(graph.potentials)
+        del network, problem
+        self.messages = Messages(graph, shares)
+        places = self.messages.places
+        self.own, self.shared = (self.values, 0) if places is None else (len(places[1]), places[1].n_shared)
+
+    def iterate(self, n: int) -> None:
+        for _ in range(n):
+            self.messages.update(self.messages.beliefs(), 0.5)
 
 
 class _Clock:
