@@ -181,8 +181,8 @@ class Grounder:
             before = f", after {self.n_rows:,} of those before it" if self.n_rows else ""
             raise CostError(f"the evidence leaves at least {n:,} groundings of this rule open{before} (limit "
                             f"{self.max_groundings:,})", self.rule.span,
-                            "raise --max-groundings (max_groundings), close a predicate of the rule, or use mean-field, "
-                            "which needs no groundings")
+                            "raise --max-groundings (max_groundings), close a predicate of the rule, or use "
+                            "mean-field, which needs no groundings")
         kept = n + self.n_rows
         if self.draft.owners is not None:
             kept = n // self.draft.owners.share.size + self.draft.n_features
