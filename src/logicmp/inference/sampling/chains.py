@@ -325,10 +325,11 @@ class Batches:
         if np.isinf(effective[fewest]):
             return 1.0, ["R-hat 1.000: all batches of all chains are equal"]
         part = f", of {len(self.monitored):,} monitored values" if self.is_part else ""
-        notes = [f"R-hat at most {r_hat[worst]:.3f} ({self._name(worst)}), effective samples at least "
+        shown = f"{r_hat[worst]:.3f}" if r_hat[worst] < 1000 else f"{r_hat[worst]:.2g}"
+        notes = [f"R-hat at most {shown} ({self._name(worst)}), effective samples at least "
                  f"{effective[fewest]:,.0f} ({self._name(fewest)}){part}"]
         if r_hat[worst] > MAX_R_HAT:
-            notes.append(f"warning: the chains do not agree, R-hat is {r_hat[worst]:.3f}: raise samples, or use "
+            notes.append(f"warning: the chains do not agree, R-hat is {shown}: raise samples, or use "
                          "another method")
         return float(r_hat[worst]), notes
 
