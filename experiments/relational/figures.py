@@ -186,7 +186,8 @@ def draw_minutes(results: Sequence[Result]) -> Figure:
 def draw_splits(results: Sequence[Result]) -> Figure:
     """A panel for each data set: the mean over seeds of each LogicMP method and split, and the paper's as bars."""
     figure, panels = _panels(len(DATASETS), 13, 4)
-    methods = [method for method in STYLES if method.startswith(("logicmp", "weights"))]
+    methods = [method for method in STYLES if method.startswith(("logicmp", "weights"))
+               and any(r.method == method for r in results)]
     for panel, dataset in zip(panels, DATASETS, strict=True):
         for method, paper in PAPER.items():
             if "LogicMP" in method:

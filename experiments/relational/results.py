@@ -141,6 +141,11 @@ def _schedules(results: Sequence[Result]) -> list[str]:
             table(["method", "schedule", "settings", *DATASETS], rows)]
 
 
+MARKS = {"±": "standard deviation over seeds", "†": "stopped at the time limit, with the values it had then",
+         "≈": "given up early, with the minutes that all iterations would take at its pace",
+         "‡": "processor time of all threads"}
+
+
 def as_table(results: Sequence[Result]) -> str:
     """Markdown: averages, AUC-PR of each data set, then times; our rows above the paper's; then schedules."""
     found = {dataset: _by_method(results, dataset) for dataset in DATASETS}
@@ -151,7 +156,7 @@ def as_table(results: Sequence[Result]) -> str:
         parts += [f"### {dataset}: AUC-PR", _splits(dataset, found[dataset], _auc_pr, paper)]
     parts += ["### uw_cse: minutes of one run, set-up included",
               _splits("uw_cse", found["uw_cse"], _minutes, PAPER_MINUTES),
-              "### Seconds of one run, over all splits and seeds", _seconds(found), *_schedules(results),
-              "± standard deviation over seeds; † stopped at the time limit, with the values it had then; ≈ given up "
-              "early, with the\nminutes that all iterations would take at its pace; ‡ processor time of all threads."]
-    return "\n\n".join(parts) + "\n"
+              "### Seconds of one run, over all splits and seeds", _seconds(found), *_schedules(results)]
+    text = "\n\n".join(parts)
+    marks = "; ".join(f"{mark} {meaning}" for mark, meaning in MARKS.items() if mark in text)
+    return f"{text}\n\n{marks}.\n"
