@@ -108,7 +108,7 @@ def run(case: str, folder: Path, ranks: int, engine: str) -> list[dict[str, floa
     command = [sys.executable, "-m", "benchmarks", "scale", "--child", case, str(folder), "--engine", engine]
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={
         **os.environ, "RANK": str(rank), "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}) for rank in range(ranks)]
+        "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}) for rank in range(ranks)]
     found = [process.communicate()[0] for process in processes]
     for process in processes:
         if process.returncode:
