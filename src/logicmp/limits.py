@@ -88,7 +88,7 @@ class Limits:
     def part(self, share: float) -> Limits:
         """Limits for a first part of the work: a share of the time that is left, from now on."""
         left = self.left()
-        return Limits(None if left is None else share * left, self.groundings, self.memory, self.now)
+        return Limits(None if left is None else round(share * left, 2), self.groundings, self.memory, self.now)
 
     def check(self, what: str) -> None:
         """Raise an error if the time is over.
@@ -97,7 +97,11 @@ class Limits:
             what: the work that is not done yet, as in "while grounding".
         """
         if self.is_over():
-            raise LimitError(f"the time limit of {self.seconds:g} s was reached while {what}", MORE_TIME)
+            raise self.error(what)
+
+    def error(self, what: str) -> LimitError:
+        """The error that the time is over; `what` as for `check`."""
+        return LimitError(f"the time limit of {self.seconds:g} s was reached while {what}", MORE_TIME)
 
     def allow(self, n_bytes: float, what: str) -> None:
         """Raise an error if something needs more memory than a run may use.
@@ -176,7 +180,8 @@ def kept(limits: Limits, progress: Progress = silent, is_process: bool = False) 
         if is_process and late >= 0.2:
             os.write(2, f"error: {error}\n".encode())
             os._exit(LIMIT_REACHED)
-        if not package:
+        # llvmlite calls Python from C, where an exception would be printed and lost; the next alarm comes soon
+        if not package and not _runs(frame, "llvmlite"):
             # time to clean up
             signal.setitimer(signal.ITIMER_REAL, 0.5)
             raise error
@@ -211,6 +216,15 @@ def _imported(frame: FrameType | None) -> str:
             found = package if package not in ("", own) else found or own
         frame = frame.f_back
     return found
+
+
+def _runs(frame: FrameType | None, package: str) -> bool:
+    """Whether a function of a package is running in a frame."""
+    while frame is not None:
+        if str(frame.f_globals.get("__name__", "")).partition(".")[0] == package:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _limit_memory(n_bytes: int | None, old: tuple[int, int] | None = None) -> tuple[int, int] | None:

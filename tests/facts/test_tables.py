@@ -117,10 +117,14 @@ def test_frames_are_read_without_pyarrow(kind: str, monkeypatch: pytest.MonkeyPa
 
 def test_integers_are_numbered_in_order_of_appearance() -> None:
     rng = np.random.default_rng(0)
-    for low, high in ((0, 9), (-5, 5), (10**9, 10**9 + 7), (-2**62, 2**62)):
-        column = rng.integers(low, high, 40)
-        found = load_facts({"Smokes": {"x": column}}, THEORY).tables["Smokes"]
-        assert [row[0] for row in found.args] == [str(x) for x in dict.fromkeys(column.tolist())]
+    for low, high, kind in ((0, 9, int), (-5, 5, int), (10**9, 10**9 + 7, int), (-2**62, 2**62, int),
+                            # the difference of two of them is none of them
+                            (-128, 128, np.int8), (-500, 500, np.int16), (2**64 - 9, 2**64, np.uint64)):
+        column = rng.integers(low, high, 40, dtype=kind)
+        chunks = pyarrow.chunked_array([column[:30], column[30:30], column[30:]])
+        for table in ({"x": column}, pyarrow.table({"x": chunks})):
+            found = load_facts({"Smokes": table}, THEORY).tables["Smokes"]
+            assert [row[0] for row in found.args] == [str(x) for x in dict.fromkeys(column.tolist())]
 
 
 def test_csv(tmp_path: Path) -> None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import random
+import re
 
 import numpy as np
 import pytest
 from networks import score
 
-from logicmp import RuleError, infer, parse_facts, parse_theory
+from logicmp import Marginals, RuleError, infer, parse_facts, parse_theory
+from logicmp.errors import LimitError
 from logicmp.execute.worlds import world_from_tensors
 from logicmp.facts.world import World, build_world
 from logicmp.ground.build import build_network
 from logicmp.ground.violated import Violated, decided_values
 from logicmp.inference.search import map as search
+from logicmp.limits import Limits
 from logicmp.testing.random_models import random_model
 from logicmp.testing.sparse_worlds import sparse_pair
 
@@ -92,3 +95,35 @@ def test_millions_of_groundings_of_a_hard_rule_are_never_written_out() -> None:
     # one of C(10,11) and C(11,12) must go
     assert {"C(1,2)", "C(1,3)", "C(1,4)"} <= true and len(true) == 4
     assert any(note.startswith("1 rule with many groundings") for note in found.notes)
+
+
+class Clock:
+    """A clock that moves whenever MaxWalkSAT reports."""
+
+    def __init__(self, step: float):
+        self.seconds, self.step = 0.0, step
+
+    def report(self, what: str, done: int, total: int) -> None:
+        if what == "MaxWalkSAT":
+            self.seconds += self.step
+
+    def solve(self, rule: str) -> Marginals:
+        text = f"t = {{1, ..., 110}}\nC(t, t)\n{rule}\n0.1 C(a,b)"
+        return infer(text, "", "C(x,y)", "map", solver="walksat", progress=self.report,
+                     limits=Limits(100, now=lambda: self.seconds))
+
+
+def test_a_search_leaves_time_for_the_groundings_that_its_world_violates() -> None:
+    found = Clock(15).solve("0.2 C(a,b) ^ C(b,c) => !C(a,c)")
+    assert found.status == "time" and set(found.values()) == {0, 1}
+    added = re.fullmatch(r"1 rule with many groundings: ([\d,]+) of them were added, those that (\d) worlds violate",
+                         found.notes[0])
+    assert added is not None and int(added[1].replace(",", "")) > 100_000 and int(added[2]) > 1
+
+
+def test_a_late_search_returns_its_world_unless_hard_rules_are_unchecked() -> None:
+    found = Clock(101).solve("0.2 C(a,b) ^ C(b,c) => !C(a,c)")
+    assert found.status == "time" and not found.is_complete
+    assert found.notes[1] == "the time limit was reached before all groundings that the last world violates were found"
+    with pytest.raises(LimitError, match="the time limit of 100 s was reached after 1 worlds that violate hard rules"):
+        Clock(101).solve("C(a,b) ^ C(b,c) => !C(a,c).")

@@ -15,8 +15,9 @@ import itertools
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -70,7 +71,8 @@ class _Table:
 
     name: str
     predicate: str
-    table: Any
+    # called once, so that nothing else keeps the table
+    read: Callable[[], Any]
 
 
 def _read_all(sources: Iterable[Source | _Table], theory: Theory, progress: Progress = silent) -> Evidence:
@@ -82,7 +84,6 @@ def _read_all(sources: Iterable[Source | _Table], theory: Theory, progress: Prog
     for source in sources:
         if isinstance(source, _Table):
             _add_table(source, reader)
-            del source
             release_unused()
         else:
             _read(source, reader, progress)
@@ -93,7 +94,7 @@ def _read_all(sources: Iterable[Source | _Table], theory: Theory, progress: Prog
 
 def _add_table(table: _Table, reader: FactReader) -> None:
     growing = reader.tables[table.predicate]
-    columns, values = to_columns(growing.predicate, table.table, table.name)
+    columns, values = to_columns(growing.predicate, table.read(), table.name)
     labels = growing.predicate.labels
     if labels is not None:
         name, last = list(columns.items())[-1]
@@ -225,7 +226,7 @@ def load_facts(paths: str | Path | Sequence[str | Path] | Mapping[str, Any], the
         for name in paths:
             if name not in theory.predicate:
                 raise unknown_predicate(name, theory.predicate, None)
-        return _read_all([_Table(name, name, table) for name, table in paths.items()], theory)
+        return _read_all([_Table(name, name, partial(paths.__getitem__, name)) for name in paths], theory)
     paths = [paths] if isinstance(paths, (str, Path)) else paths
     progress("reading", 0, 0)
     return _read_all((_source(path, theory) for path in paths), theory, progress)
@@ -236,11 +237,11 @@ def _source(path: str | Path, theory: Theory) -> Source | _Table:
         return read_stdin("facts are plain text in UTF-8")
     if str(path).lower().endswith(TABLES):
         name, file = split_table_path(str(path), theory)
-        return _Table(str(file), name, read_table(file))
+        return _Table(str(file), name, partial(read_table, file))
     if "=" in str(path) and is_store(str(path).partition("=")[2]):
         name, place = str(path).partition("=")[::2]
         split_table_path(f"{name}=", theory)
-        return _Table(store_name(place), name, read_store(place))
+        return _Table(store_name(place), name, partial(read_store, place))
     # os.path, because Path.is_dir raises an error for a name that is too long
     if os.path.isdir(path):
         path = Path(path)

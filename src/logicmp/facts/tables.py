@@ -24,7 +24,7 @@ import numpy as np
 from ..errors import LogicMPError, closest
 from ..files import read_source
 from ..limits import need
-from ..parse.numerals import MANY, Numerals
+from ..parse.numerals import MANY, Numerals, number_in_order
 from ..parse.theory import Predicate, Theory
 from .columns import Column, Numbers
 
@@ -135,6 +135,8 @@ def to_columns(predicate: Predicate, table: Any, what: str) -> tuple[dict[str, C
         what: shown in errors: the name of the file or of the predicate.
     """
     arrays = columns_of(table, what)
+    # each column is released when it has been read
+    del table
     expected = [argument.type for argument in predicate.arguments] + ["label"] * (predicate.labels is not None)
     scored = value_column(list(arrays), len(expected), what)
     names = [name for name in arrays if name != scored]
@@ -145,10 +147,10 @@ def to_columns(predicate: Predicate, table: Any, what: str) -> tuple[dict[str, C
     if len(lengths) > 1:
         raise LogicMPError(f"{what}: the columns have different lengths: "
                            f"{', '.join(f'{name!r} {len(column)}' for name, column in arrays.items())}")
-    found = {name: _constants(arrays[name], what, name) for name in names}
+    found = {name: _constants(arrays.pop(name), what, name) for name in names}
     n = next(iter(lengths), 0)
     # one number for all facts
-    return found, np.broadcast_to(1.0, n) if scored is None else read_values(arrays[scored], what, scored)
+    return found, np.broadcast_to(1.0, n) if scored is None else read_values(arrays.pop(scored), what, scored)
 
 
 def value_column(names: list[str], n_arguments: int, what: str) -> str | None:
@@ -258,7 +260,7 @@ def _numbered(column: Any) -> tuple[list[Any] | np.ndarray, np.ndarray]:
     if hasattr(column, "dictionary_encode"):
         return _arrow_numbered(column)
     if isinstance(column, np.ndarray) and column.dtype.kind in "iu":
-        return _numbered_integers(column)
+        return _numbered_integers([column])
     if hasattr(column, "factorize"):
         codes, known = column.factorize(use_na_sentinel=False)
         return known.tolist(), codes.astype(np.int32)
@@ -271,8 +273,9 @@ def _numbered(column: Any) -> tuple[list[Any] | np.ndarray, np.ndarray]:
 def _arrow_numbered(column: Any) -> tuple[list[Any] | np.ndarray, np.ndarray]:
     import pyarrow
 
+    chunks = column.chunks if hasattr(column, "chunks") else [column]
     if pyarrow.types.is_integer(column.type) and not column.null_count:
-        return _numbered_integers(column.to_numpy())
+        return _numbered_integers([chunk.to_numpy() for chunk in chunks])
 
     def plain(part: Any) -> Any:
         if pyarrow.types.is_dictionary(part.type):
@@ -282,7 +285,7 @@ def _arrow_numbered(column: Any) -> tuple[list[Any] | np.ndarray, np.ndarray]:
         return part.cast(pyarrow.large_string()) if is_text else part
 
     # one array, encoded at once: to merge the dictionaries of many pieces takes ten times as long
-    parts = [plain(part) for part in (column.chunks if hasattr(column, "chunks") else [column])]
+    parts = [plain(part) for part in chunks]
     whole = pyarrow.concat_arrays(parts or [pyarrow.nulls(0)]).dictionary_encode(null_encoding="encode")
     names = whole.dictionary
     if len(names) >= MANY and pyarrow.types.is_large_string(names.type) and not names.null_count:
@@ -296,26 +299,9 @@ def _arrow_numbered(column: Any) -> tuple[list[Any] | np.ndarray, np.ndarray]:
     return names.to_pylist(), whole.indices.to_numpy()
 
 
-def _numbered_integers(column: np.ndarray) -> tuple[list[int] | np.ndarray, np.ndarray]:
-    if not len(column):
-        return [], np.zeros(0, dtype=np.int32)
-    low, high = int(column.min()), int(column.max())
-    if high - low < 4 * len(column) + 1024:
-        # from the last row to the first: what is left is the first row of each value
-        # without copies of a column that starts at 0
-        places = (column - low if low else column).astype(np.int64, copy=False)
-        first = np.full(high - low + 1, len(column), dtype=np.int64)
-        first[places[::-1]] = np.arange(len(column) - 1, -1, -1)
-        known = np.flatnonzero(first < len(column))
-        known = known[np.argsort(first[known])]
-        rank = np.empty(high - low + 1, dtype=np.int32)
-        rank[known] = np.arange(len(known), dtype=np.int32)
-        return _listed(known + low), rank[places]
-    values, at, codes = np.unique(column, return_index=True, return_inverse=True)
-    order = np.argsort(at)
-    rank = np.empty(len(order), dtype=np.int32)
-    rank[order] = np.arange(len(order), dtype=np.int32)
-    return _listed(values[order]), rank[codes.reshape(-1)]
+def _numbered_integers(columns: list[np.ndarray]) -> tuple[list[int] | np.ndarray, np.ndarray]:
+    values, codes = number_in_order(columns)
+    return _listed(values), codes
 
 
 def _listed(values: np.ndarray) -> list[int] | np.ndarray:

@@ -25,6 +25,8 @@ from .method import Problem, Solution, Status
 
 # messages of all rounds of belief propagation together
 MAX_UPDATES = 500_000_000
+# seconds to make the factors and send 20 rounds of messages, for each literal
+SECONDS = 1.3e-6
 
 
 @dataclass
@@ -45,11 +47,12 @@ class Auto(MeanField):
     def solve(self, problem: Problem, network: Network | None = None) -> Solution:
         if problem.semantics == "paper":
             return self._mean_field(problem, "the paper's semantics has no ground network", None)
+        # the other half of the time is for mean field
+        half = replace(problem, limits=problem.limits.part(0.5))
         try:
-            network = network or Exact().network(problem)
+            network = network or Exact().network(half)
             model = ExactModel(network, self.max_cells)
-            # the other half of the time is for mean field
-            exact = solve_exact(model, replace(problem, limits=problem.limits.part(0.5)))
+            exact = solve_exact(model, half)
         except LimitError as error:
             if problem.limits.is_over():
                 raise
@@ -76,19 +79,28 @@ class Auto(MeanField):
     def _solve_rest(self, problem: Problem, network: Network) -> tuple[Solution, str, list[str]]:
         """An approximation of all components, its name, and a note if it is not belief propagation."""
         n_messages = len(network.var)
+        # the other half of the time is for mean field
+        half = problem.limits.part(0.5)
         if self.trace:
             why = "a trace is one of mean field"
+        elif half.is_over(SECONDS * n_messages):
+            why = f"it would need more than {half.seconds:.3g} s, half of the time that is left"
         elif n_messages > self.max_messages:
             why = f"it would need {n_messages:,} messages (limit {self.max_messages:,})"
         else:
-            # the other half of the time is for mean field; a large network gets fewer rounds, about 20 seconds
+            # a large network gets fewer rounds, about 20 seconds
             rounds = max(50, MAX_UPDATES // max(1, n_messages))
             method = BeliefPropagation(iterations=min(BeliefPropagation.iterations, rounds))
-            found = method.solve(replace(problem, limits=problem.limits.part(0.5)),
-                                 None if problem.formulas else network)
-            if found.status is Status.CONVERGED:
-                return found, "belief propagation", []
-            why = next(note for note in found.notes if note.startswith("bp "))
+            try:
+                found = method.solve(replace(problem, limits=half), None if problem.formulas else network)
+            except LimitError as error:
+                if problem.limits.is_over():
+                    raise
+                why = error.message
+            else:
+                if found.status is Status.CONVERGED:
+                    return found, "belief propagation", []
+                why = next(note for note in found.notes if note.startswith("bp "))
         return super().solve(problem, network), "mean field", [f"mean field instead of belief propagation: {why}"]
 
     def _formula(self, problem: Problem, rule: Rule) -> np.ndarray:

@@ -18,6 +18,8 @@ import numpy as np
 
 # fewer names than these are strings
 MANY = 2**12
+# rows that are numbered at once
+PIECE = 2**20
 
 
 class Numerals(Sequence[str]):
@@ -121,6 +123,40 @@ def _number(name: Any) -> int | None:
     return number if str(number) == name and abs(number) < 2**62 else None
 
 
+def number_in_order(columns: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct whole numbers of some columns in order of appearance, and for each row the number of its value.
+
+    >>> [found.tolist() for found in number_in_order([np.array([7, 3]), np.array([7, 5])])]
+    [[7, 3, 5], [0, 1, 0, 2]]
+    """
+    columns = [column for column in columns if len(column)]
+    n = sum(map(len, columns))
+    codes = np.empty(n, dtype=np.int32)
+    if not n:
+        return np.zeros(0, dtype=np.int64), codes
+    low, high = min(int(column.min()) for column in columns), max(int(column.max()) for column in columns)
+    if high - low < 4 * n + 1024 and high < 2**62:
+        pieces = [column[start : start + PIECE] for column in columns for start in range(0, len(column), PIECE)]
+        ends = np.cumsum([len(piece) for piece in pieces]).tolist()
+        # from the last row to the first: what is left is the first row of each value
+        first: np.ndarray = np.full(high - low + 1, n, dtype=np.int32 if n < 2**31 else np.int64)
+        for piece, end in zip(reversed(pieces), reversed(ends), strict=True):
+            # int64: the difference of two small integers may not be one
+            first[piece[::-1].astype(np.int64) - low] = np.arange(end - 1, end - 1 - len(piece), -1)
+        known = np.flatnonzero(first < n)
+        known = known[np.argsort(first[known])]
+        first[known] = np.arange(len(known))
+        for piece, end in zip(pieces, ends, strict=True):
+            codes[end - len(piece) : end] = first[piece.astype(np.int64) - low]
+        known += low
+        return known, codes
+    values, at, found = np.unique(np.concatenate(columns), return_index=True, return_inverse=True)
+    order = np.argsort(at)
+    rank = np.empty(len(order), dtype=np.int32)
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    return values[order], rank[found.reshape(-1)]
+
+
 def merge(parts: Sequence[Sequence[str]]) -> tuple[str, ...] | Numerals:
     """The distinct names of several lists, in order of appearance.
 
@@ -133,9 +169,7 @@ def merge(parts: Sequence[Sequence[str]]) -> tuple[str, ...] | Numerals:
             return parts[0]  # type: ignore[return-value]
         found = [part.numbers if isinstance(part, Numerals) else [_number(name) for name in part] for part in parts]
         if all(isinstance(part, np.ndarray) or None not in part for part in found):
-            numbers = np.concatenate([np.asarray(part, dtype=np.int64) for part in found])
-            first = np.sort(np.unique(numbers, return_index=True)[1])
-            return Numerals(numbers[first])
+            return Numerals(number_in_order([np.asarray(part, dtype=np.int64) for part in found])[0])
     return tuple(dict.fromkeys(chain.from_iterable(parts)))
 
 

@@ -16,10 +16,12 @@ from logicmp.execute.worlds import world_from_tensors
 from logicmp.facts.world import build_world
 from logicmp.ground.build import build_network
 from logicmp.ground.network import shorten
+from logicmp.inference import auto as auto_module
 from logicmp.inference.answers import as_probability
 from logicmp.inference.bp.method import BeliefPropagation
 from logicmp.inference.exact.method import Exact, ExactModel
 from logicmp.inference.method import Problem, Status
+from logicmp.limits import Limits
 from logicmp.testing.method_battery import MethodBattery
 from logicmp.testing.random_models import Model, models
 
@@ -162,6 +164,35 @@ def test_auto_leaves_all_to_mean_field_where_groundings_are_too_many() -> None:
     got = infer(WIDE, query="S", method="auto", max_groundings=100)
     assert got.notes[0] == ("mean field on all components: the evidence leaves at least 729 groundings of this rule "
                             "open (limit 100), in line 4")
+
+
+def test_auto_leaves_time_for_mean_field() -> None:
+    def late(what: str) -> tuple[list[str], float]:
+        """The notes and the answer if some work takes 9 of 10 seconds."""
+        seconds = [0.0]
+
+        def report(now: str, done: int, total: int) -> None:
+            if now == what:
+                seconds[0] = 9.0
+
+        got = infer(WIDE, query="R", method="auto", progress=report, limits=Limits(10, now=lambda: seconds[0]))
+        return got.notes, got["R(P1,P2)"]
+
+    field = infer(WIDE, query="R", method="mean-field")["R(P1,P2)"]
+    notes, answer = late("grounding")
+    assert notes[0] == "mean field on all components: the time limit of 5 s was reached while grounding"
+    assert answer == pytest.approx(field)
+    notes, answer = late("making factors")
+    assert notes[1] == ("mean field instead of belief propagation: the time limit of 5 s was reached while making "
+                        "factors")
+    assert answer == pytest.approx(field)
+
+
+def test_auto_skips_belief_propagation_that_would_take_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auto_module, "SECONDS", 1.0)
+    got = infer(WIDE, query="R", method="auto", limits=Limits(10, now=lambda: 0.0))
+    assert got.notes[1] == ("mean field instead of belief propagation: it would need more than 5 s, half of the time "
+                            "that is left")
 
 
 def test_a_queried_formula_is_never_divided() -> None:

@@ -62,10 +62,18 @@ class BeliefPropagation(Method):
         Args:
             scopes: how many sets of variables each set stands for, if it is more than one.
         """
-        problem.progress("making factors", 0, 0)
         shares = problem.grounding.shares
+
+        def check() -> None:
+            # all processes go on, or none
+            if problem.limits.seconds is not None and shares.agree(problem.limits.is_over()):
+                raise problem.limits.error("making factors")
+
+        problem.progress("making factors", 0, 0)
         possible = propagate(network, shares)
+        check()
         graph, readings = build_graph(network, possible, scopes, shares=shares)
+        check()
         graph, group, readings, notes = self._compress(graph, readings, shares.share)
         starts = np.concatenate([[0], np.cumsum(graph.cards)])
         messages = Messages(graph, shares)

@@ -37,6 +37,8 @@ SOLVERS = ("auto", "walksat", "maxsat", "ilp")
 MAX_ACTIVE = 30_000
 MAX_FEATURES = 50_000
 PROOF_SECONDS = 20.0
+# no other world is looked for in the last part of the time
+LAST = 0.1
 
 
 @dataclass(frozen=True)
@@ -93,11 +95,11 @@ def best_world(network: Network, weights: np.ndarray | None = None, solver: str 
                 raise LogicMPError(f"MaxWalkSAT found no world that satisfies the hard rules in {walk.flips:,} flips: "
                                    f"the best violates {walk.n_violated_hard:,} of their groundings; the hard rules "
                                    f"are:{list_hard_rules(network)}", HINT)
-            late = f", stopped after {limits.seconds:.3g} s" if walk.is_late else ""
+            late = ", stopped by the time limit" if walk.is_late else ""
             notes.append(f"MaxWalkSAT: {walk.flips:,} flips in {walk.seconds:.2g} s{late}")
             # a world that violates nothing is the best
             status = Status.OPTIMAL if walk.n_violated == 0 else Status.TIME if walk.is_late else Status.ITERATIONS
-            return _best(arrays, weights, walk.values, name, status, notes)
+            return _best(network, weights, walk.values, name, status, notes)
         progress(name, 0, 1)
         left = limits.left()
         if len(candidates) > 1:
@@ -110,7 +112,7 @@ def best_world(network: Network, weights: np.ndarray | None = None, solver: str 
         progress(name, 1, 1)
         if is_proven or (values is not None and len(candidates) == 1):
             assert values is not None
-            return _best(arrays, weights, values, name, Status.OPTIMAL if is_proven else Status.TIME, notes)
+            return _best(network, weights, values, name, Status.OPTIMAL if is_proven else Status.TIME, notes)
         if values is None and len(candidates) == 1:
             notes.append(f"{name} found no world in {left:g} s")
         start = start if values is None else values
@@ -147,9 +149,8 @@ def _candidates(solver: str, arrays: GroundArrays) -> list[str]:
     return [exact, "walksat"] if has["walksat"] else [exact]
 
 
-def _best(arrays: GroundArrays, weights: np.ndarray | None, values: np.ndarray, solver: str, status: Status,
+def _best(network: Network, weights: np.ndarray | None, values: np.ndarray, solver: str, status: Status,
           notes: list[str]) -> Best:
-    network = arrays.network
     is_true = true_features(network, values)
     assert not is_true[network.param == HARD].any(), f"{solver} found a world that violates a hard rule"
     weights = network.weights if weights is None else weights
@@ -203,32 +204,36 @@ class Map(Method):
         """The best world, with the groundings that it needs added; the network, and a note on them."""
         best: Best | None = None
         n_added = rounds = 0
-        solver = self.solver
-        while True:
-            network = grounder.network
-            now = best_world(network, solver=solver, seed=problem.seed, max_flips=self.max_flips,
-                             restarts=self.restarts if best is None else 1, noise=self.noise, limits=problem.limits,
-                             progress=problem.progress, start=None if best is None else best.values)
-            # an exact solver that gave up does so again with more groundings
-            solver = "walksat" if now.solver == "walksat" else solver
-            new = grounder.add_violated(now.values)
-            rounds, n_added = rounds + 1, n_added + new
-            if not new:
-                best = now
-                break
-            problem.progress("adding violated groundings", n_added, 0)
-            best = now
-            if problem.limits.is_over():
-                # soft groundings may be missing from the search, but no hard one from the answer
-                is_true = true_features(grounder.network, now.values)
-                if bool(is_true[grounder.network.param == HARD].any()):
-                    raise LimitError(f"the time limit of {problem.limits.seconds:g} s was reached after {rounds} "
-                                     "worlds that violate hard rules with many groundings", MORE_TIME)
-                arrays = build_arrays(grounder.network, unary_features=True)
-                best = _best(arrays, None, now.values, now.solver, Status.TIME, [])
-                break
+        solver, limits, new = self.solver, problem.limits, None
+        try:
+            while best is None or (new != 0 and not limits.is_over(LAST * (limits.seconds or 0.0))):
+                # the rest of the time is for the groundings that the world violates
+                own = limits.part(0.8) if grounder.on_demand else limits
+                best = best_world(grounder.network, solver=solver, seed=problem.seed, max_flips=self.max_flips,
+                                  restarts=self.restarts if best is None else 1, noise=self.noise, limits=own,
+                                  progress=problem.progress, start=None if best is None else best.values)
+                # an exact solver that gave up does so again with more groundings
+                solver = "walksat" if best.solver == "walksat" else solver
+                new, rounds = None, rounds + 1
+                new = grounder.add_violated(best.values)
+                n_added += new
+                problem.progress("adding violated groundings", n_added, 0)
+        except LimitError:
+            if best is None:
+                raise
+        assert best is not None
         rules = [grounder.rules[r] for r in grounder.on_demand]
         many = "" if len(rules) == 1 else "s"
         notes = [f"{len(rules)} rule{many} with many groundings: {n_added:,} of them were added, those that "
                  f"{rounds:,} worlds violate"] if rules else []
+        if new != 0:
+            # soft groundings may be missing from the search, but no hard one from the answer
+            is_true = true_features(grounder.network, best.values)
+            if bool(is_true[grounder.network.param == HARD].any()) or (
+                    new is None and any(rule.is_hard for rule in rules)):
+                raise LimitError(f"the time limit of {limits.seconds:g} s was reached after {rounds} "
+                                 "worlds that violate hard rules with many groundings", MORE_TIME)
+            best = _best(grounder.network, None, best.values, best.solver, Status.TIME, [])
+            if new is None:
+                notes.append("the time limit was reached before all groundings that the last world violates were found")
         return best, grounder.network, notes
