@@ -118,6 +118,19 @@ def test_work_that_never_looks_at_the_clock_is_interrupted() -> None:
     assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
 
 
+def test_a_function_of_llvmlite_is_not_interrupted() -> None:
+    own: dict[str, Any] = {"__name__": "llvmlite.binding", "time": time}
+    # llvmlite calls such functions from C, where an exception is lost
+    exec("def called_from_c(end, done):\n    while time.monotonic() < end:\n        pass\n    done.append(end)", own)
+    done: list[float] = []
+    begin = time.monotonic()
+    with pytest.raises(LimitError), kept(Limits(0.1, start=begin - 0.7)):
+        own["called_from_c"](begin + 0.4, done)
+        while time.monotonic() - begin < 20:
+            pass
+    assert done and time.monotonic() - begin < 10
+
+
 def test_work_within_its_limits_is_left_alone() -> None:
     seen = []
     with kept(Limits(60), lambda *about: seen.append(about)) as progress:
