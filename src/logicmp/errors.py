@@ -122,6 +122,16 @@ class RuleError(LogicMPError):
     def _places(self) -> str:
         return "".join("\n" + span.show() for span in (self.span, self.also) if span is not None)
 
+    def moved(self, part: Source, whole: Source, start: int) -> RuleError:
+        """The same error in a longer text, of which a part was read alone.
+
+        Args:
+            start: where the part starts.
+        """
+        span, also = (Span(whole, start + one.start, start + one.end) if one is not None and one.source is part else one
+                      for one in (self.span, self.also))
+        return type(self)(self.message, span, self.hint, also)
+
 
 class CostError(RuleError):
     """A rule is valid, but needs more than a limit allows; the numbers are in the message.

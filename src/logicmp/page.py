@@ -25,8 +25,7 @@ body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(
   margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2rem; border-bottom: 1px solid var(--line); }
 h3 { font-size: 1rem; }
-pre { background: var(--fill); padding: .75rem; overflow-x: auto; border-radius: 6px; font-size: .85rem;
-  white-space: pre-wrap; }
+pre { background: var(--fill); padding: .75rem; overflow-x: auto; border-radius: 6px; font-size: .85rem; }
 table { border-collapse: collapse; } th, td { text-align: left; padding: .15rem .75rem .15rem 0; }
 td.number { text-align: right; font-variant-numeric: tabular-nums; } p.note { color: var(--soft); }
 svg text { fill: var(--soft); font-size: 11px; } .mark { fill: var(--mark); } .faint { fill: var(--faint); }
@@ -34,6 +33,7 @@ svg text { fill: var(--soft); font-size: 11px; } .mark { fill: var(--mark); } .f
 .frame { fill: none; stroke: var(--line); } .arrow { fill: none; stroke: var(--faint); stroke-width: 1.5; }
 .box { fill: var(--fill); stroke: var(--line); } svg text.code { font: 12px monospace; fill: var(--ink); }
 .part { padding-left: 1.5rem; color: var(--soft); }
+.fit { max-width: 100%; height: auto; }
 .row { display: flex; flex-wrap: wrap; gap: 1rem; } figure { margin: 0; } .scroll { overflow-x: auto; }
 """
 # inside a notebook: its own colours, apart from the marks of plots
@@ -162,7 +162,8 @@ def histogram(shares: Sequence[float], n_bins: int = 20) -> Html:
                    f'height="{high * n / most:.1f}"><title>{k / n_bins:g} to {(k + 1) / n_bins:g}: {n}</title></rect>'
                    for k, n in enumerate(counts))
     words = f"histogram of {len(shares):,} probabilities, at most {most:,} in one range"
-    return _wide(f'<svg role="img" aria-label="{words}" width="{n_bins * wide}" height="{high + 18}">{bars}'
+    return _wide(f'<svg class="fit" role="img" aria-label="{words}" viewBox="0 0 {n_bins * wide} {high + 18}" '
+                 f'width="{n_bins * wide}" height="{high + 18}">{bars}'
                  f'<text x="0" y="{high + 14}">0</text><text x="{n_bins * wide - 8}" y="{high + 14}">1</text></svg>')
 
 

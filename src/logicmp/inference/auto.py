@@ -47,12 +47,11 @@ class Auto(MeanField):
     def solve(self, problem: Problem, network: Network | None = None) -> Solution:
         if problem.semantics == "paper":
             return self._mean_field(problem, "the paper's semantics has no ground network", None)
-        # the other half of the time is for mean field
-        half = replace(problem, limits=problem.limits.part(0.5))
         try:
-            network = network or Exact().network(half)
+            # the other half of the time, and of what is left then, is for mean field
+            network = network or Exact().network(replace(problem, limits=problem.limits.part(0.5)))
             model = ExactModel(network, self.max_cells)
-            exact = solve_exact(model, half)
+            exact = solve_exact(model, replace(problem, limits=problem.limits.part(0.5)))
         except LimitError as error:
             if problem.limits.is_over():
                 raise
@@ -62,7 +61,7 @@ class Auto(MeanField):
             return self._mean_field(problem, error.message + place, network)
         formulas = [self._formula(problem, rule) for rule in problem.formulas]
         if not model.wide and not any(np.isnan(odds).any() for odds in formulas):
-            exact.formulas = formulas
+            exact.formulas, exact.used = formulas, "exact inference"
             return exact
         rest, how, why = self._solve_rest(problem, network)
         is_exact = model.is_exact()
@@ -74,6 +73,7 @@ class Auto(MeanField):
                          for own, odds in zip(formulas, rest.formulas, strict=True)]
         rest.notes = [*self._notes(model, formulas, how), *why, *rest.notes]
         rest.log_partition = exact.log_partition
+        rest.used = f"exact inference and {how}" if model.structures or len(model.alone) else how
         return rest
 
     def _solve_rest(self, problem: Problem, network: Network) -> tuple[Solution, str, list[str]]:
@@ -131,4 +131,5 @@ class Auto(MeanField):
     def _mean_field(self, problem: Problem, why: str, network: Network | None) -> Solution:
         solution = super().solve(problem, network)
         solution.notes.insert(0, f"mean field on all components: {why}")
+        solution.used = "mean field"
         return solution

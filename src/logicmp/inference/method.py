@@ -112,6 +112,8 @@ class Solution:
     # for people to read: which part was solved how, and what did not converge
     notes: list[str] = field(default_factory=list)
     trace: list[TraceLine] = field(default_factory=list)
+    # the methods that `auto` used, as a phrase; empty for all other methods
+    used: str = ""
 
 
 @dataclass

@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..errors import LogicMPError
 from ..page import (
     Html,
@@ -29,13 +31,14 @@ from ..page import (
     table,
 )
 from ..page import probability as shown
-from ..parse.syntax import Atom, Formula, free_variables, put_constants
+from ..parse.syntax import PLAIN_LABEL, Atom, Constant, Formula, free_variables, put_constants, quoted
 from ..parse.theory import Rule, Theory
 from .method import n_hard_groundings
 
 if TYPE_CHECKING:
     from ..execute.report import Trace
     from ..execute.schedule import Schedule
+    from ..facts.columns import Evidence
     from ..facts.world import World
     from .answers import Marginals
 
@@ -78,7 +81,9 @@ def report_answers(found: Marginals, seconds: float | None = None, difference: M
     page.add("Summary", listed([line for text in lines for line in text.splitlines()]))
     page.add("Answers", histogram(found.probabilities.tolist()), *answer_table(found, MAX_ROWS))
     page.add("Mean field", *([] if course is None else _course(found, *course)))
-    page.add("Why", *(part for atom, pushes in explained for part in _explained(atom, pushes)))
+    page.add("Why", *([paragraph("What the rules add to the log-odds of an atom in mean field. Other methods can give "
+                                 "another probability.", True)] if explained else []),
+             *(part for atom, pushes in explained for part in _explained(atom, pushes)))
     page.add("Model", *(part for name, text in (sources or {}).items() if text.strip()
                         for part in (heading(name), code(text))))
     return page.to_html()
@@ -98,7 +103,8 @@ def answer_table(found: Marginals, most: int) -> list[Html]:
 
 def to_notebook(found: Marginals) -> str:
     """The answers for a notebook."""
-    summary = f"{plural(len(found.probabilities), 'answer')} by {found.method}; {found.status}"
+    by = found.solution.used or found.method
+    summary = f"{plural(len(found.probabilities), 'answer')} by {by}; {found.status}"
     return fragment(paragraph(summary, True), *answer_table(found, NOTEBOOK_ROWS))
 
 
@@ -146,15 +152,43 @@ def build_report(found: Marginals, seconds: float | None = None, difference: Map
             explained = [(atom, explain(atom)) for atom in most_certain(found)]
         except LogicMPError as error:
             found.solution.notes.append(f"no explanations: {error.message}")
-    sources = {"Rules": str(found.facts.theory)}
+    sources = {"Rules": str(found.facts.theory), "Facts": facts_text(found.facts),
+               "Query": "\n".join(answer.query.text for answer in found.answers)}
     return report_answers(found, seconds, difference, course, explained, sources)
 
 
+def facts_text(facts: Evidence, most: int = MAX_ROWS) -> str:
+    """The first facts, one per line, and how many there are in all."""
+    lines: list[str] = []
+    for given in facts.tables.values():
+        first = given.take(np.arange(min(len(given), most - len(lines))))
+        for args, value in zip(first.args, first.values.tolist(), strict=True):
+            mark = {0.0: "!", 1.0: ""}.get(value, "?" if math.isnan(value) else f"{value:.6g} ")
+            n = len(given.predicate.arguments)
+            label = "".join(f" = {quoted(name, PLAIN_LABEL)}" for name in args[n:])
+            lines.append(f"{mark}{Atom(given.predicate.name, tuple(map(Constant, args[:n])))}{label}")
+    more = len(facts) - len(lines)
+    return "\n".join([*lines, *([f"// and {plural(more, 'more fact')}"] if more else [])])
+
+
 def most_certain(found: Marginals, count: int = EXPLAINED) -> list[str]:
-    """The queried atoms whose probability differs most from 0.5, without those that are decided."""
-    p = {text: odds for given in found.answers if isinstance(given.query.formula, Atom)
-         for text, odds in zip(given.texts(), given.log_odds.tolist(), strict=True) if math.isfinite(odds)}
-    return sorted(p, key=lambda text: -abs(p[text]))[:count]
+    """Queried atoms to explain: the most probable ones, then those nearest to 0 or 1; none that is decided."""
+    p: dict[str, float] = {}
+    seen = set()
+    for given in found.answers:
+        formula = given.query.formula
+        if not isinstance(formula, Atom):
+            continue
+        is_symmetric = found.world.theory.predicate[formula.predicate].symmetric
+        for text, odds in zip(given.texts(), given.log_odds.tolist(), strict=True):
+            # of C(A,B) and C(B,A), the first one
+            args = text[len(formula.predicate) + 1 : -1].split(",")
+            atom = formula.predicate, *(sorted(args) if is_symmetric else args)
+            if math.isfinite(odds) and atom not in seen:
+                seen.add(atom)
+                p[text] = odds
+    top = sorted(p, key=lambda text: -p[text])[: (count + 1) // 2]
+    return [*top, *sorted(p.keys() - set(top), key=lambda text: (-abs(p[text]), text))][:count]
 
 
 class Explainer:

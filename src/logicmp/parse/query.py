@@ -57,15 +57,21 @@ def parse_queries(text: str, theory: Theory, name: str = "<query>") -> list[Quer
 
     A name in lower case is a constant if the type of the argument has such a constant, else a variable.
     """
-    queries = [_query(piece, theory, name) for piece in _split(text)]
+    queries = []
+    for start, piece in _split(text):
+        source = Source(name, piece)
+        try:
+            queries.append(_query(source, theory))
+        except RuleError as error:
+            raise error.moved(source, Source(name, text), start) from None
     if not queries:
         raise LogicMPError("no query is given",
                            f"leave it out to query all, or name predicates: {', '.join(theory.predicate)}")
     return queries
 
 
-def _split(text: str) -> list[str]:
-    """Split a text at commas and newlines outside brackets and strings; drop comments."""
+def _split(text: str) -> list[tuple[int, str]]:
+    """Split a text at commas and newlines outside brackets and strings; drop comments. Each piece has its place."""
     pieces, depth, last = [], 0, 0
     for found in _PIECES.finditer(text):
         mark = found[0]
@@ -74,15 +80,15 @@ def _split(text: str) -> list[str]:
         elif mark in ")]}":
             depth -= 1
         elif mark.startswith("//") or (mark in ",\n" and depth <= 0):
-            pieces.append(text[last : found.start()])
+            pieces.append((last, text[last : found.start()]))
             last = found.end()
             depth = 0
-    pieces.append(text[last:])
-    return [piece.strip() for piece in pieces if piece.strip()]
+    pieces.append((last, text[last:]))
+    return [(start + len(piece) - len(piece.lstrip()), piece.strip()) for start, piece in pieces if piece.strip()]
 
 
-def _query(text: str, theory: Theory, name: str) -> Query:
-    statements = read_statements(Source(name, text))
+def _query(source: Source, theory: Theory) -> Query:
+    text, statements = source.text, read_statements(source)
     statement = statements[0] if len(statements) == 1 else None
     if not isinstance(statement, Statement) or statement.weight is not None or statement.is_hard or statement.word:
         raise LogicMPError(f"{text!r} is not a query", "query a predicate, an atom or a formula, without a weight")

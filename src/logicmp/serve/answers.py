@@ -61,7 +61,8 @@ def answer(ask: Ask, limits: Limits) -> dict[str, Any]:
     difference, why = _difference(found, model, ask, limits)
     _fill(groups, found, frames)
     return {
-        "method": found.method, "status": str(found.status), "is_exact": found.status == "exact", "seconds": seconds,
+        "method": found.method, "used": found.solution.used or found.method,
+        "status": str(found.status), "is_exact": found.status == "exact", "seconds": seconds,
         "log_partition": _finite(found.log_partition), "bound": _finite(found.solution.elbo),
         "notes": [*found.notes, *note], "difference": difference, "why_no_difference": why,
         "groups": groups, "relations": list(_relations(found.world)),

@@ -215,6 +215,10 @@ def _handle_errors(app: FastAPI) -> None:
     async def invalid(request: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"][1:]) or "body"
+        if first["type"] == "string_too_long" and place in ("rules", "facts", "query"):
+            return _problem(422, "request", f"the {place} {'has' if place == 'query' else 'have'} "
+                            f"{len(first['input']):,} characters (limit {first['ctx']['max_length']:,})",
+                            "make it shorter, or run logicmp infer on your machine")
         return _problem(422, "request", f"{place}: {first['msg']}", "the schema is in /openapi.json")
 
     @app.exception_handler(HTTPException)

@@ -38,7 +38,7 @@ START = 120.0
 # what an answer starts with
 DONE, WRONG, FAILED = "done", "wrong", "failed"
 # an error, and the request that it is about, as a value for the page
-Describe = Callable[[LogicMPError, Mapping[str, Any]], dict[str, Any]]
+Describe = Callable[[LogicMPError], dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -268,9 +268,9 @@ def _work(tasks: Mapping[str, Any], describe: Describe, order: Mapping[str, Any]
         with kept(limits):
             return DONE, tasks[order["task"]](order["request"], limits)
     except LogicMPError as error:
-        return WRONG, describe(error, order["request"])
+        return WRONG, describe(error)
     except RecursionError:
-        return WRONG, describe(LogicMPError("the model is nested too deep", "split long formulas"), {})
+        return WRONG, describe(LogicMPError("the model is nested too deep", "split long formulas"))
     except BaseException:
         # into the log of the server, not to the page
         traceback.print_exc()

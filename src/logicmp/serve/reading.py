@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,25 +46,48 @@ class Read:
 
 def read_rules(text: str) -> tuple[Theory, list[Statement]]:
     """The theory of a text, which may not include files."""
-    statements: list[Statement] = []
-    for statement in read_statements(Source("rules", text)):
+    with _no_files():
+        found = read_statements(Source("rules", text))
+    statements = [statement for statement in found if isinstance(statement, Statement)]
+    for statement in found:
         if isinstance(statement, Include):
-            raise RuleError("#include is rejected: the playground opens no files", statement.span,
-                            "paste the rules of the file here")
-        statements.append(statement)
+            raise _no_include(statement.span)
     return resolve(statements), statements
+
+
+def read_facts(text: str, theory: Theory) -> Evidence:
+    """The facts of a text, which may not include files."""
+    with _no_files():
+        return parse_facts(text, theory, "facts")
+
+
+@contextmanager
+def _no_files() -> Iterator[None]:
+    """Reject `#include`, whatever else is wrong with it."""
+    try:
+        yield
+    except RuleError as error:
+        span = error.span
+        if span is not None and span.source.line(span.line).lstrip().startswith("#include"):
+            raise _no_include(span) from None
+        raise
+
+
+def _no_include(span: Span) -> RuleError:
+    return RuleError("#include is rejected: the playground opens no files", span, "paste the text of the file here")
 
 
 def read(ask: Ask) -> Read:
     """Read rules, facts and queries, and reject what has too many atoms or answers."""
     theory, _ = read_rules(ask["rules"])
-    facts = parse_facts(ask.get("facts", ""), theory, "facts")
+    facts = read_facts(ask.get("facts", ""), theory)
     sizes = facts.theory.sizes
     n_atoms = sum(math.prod(predicate.shape(sizes)) for predicate in facts.theory.predicates)
     if n_atoms > MAX_ATOMS:
         raise LimitError(f"the model has {n_atoms:,} atoms (limit of the playground {MAX_ATOMS:,})",
                          "use fewer constants, or run logicmp infer on your machine")
-    query = ask.get("query", "").strip()
+    query = ask.get("query", "")
+    query = query if query.strip() else ""
     queries = parse_queries(query, facts.theory, "query") if query else []
     n_answers = sum(math.prod(sizes[t] for t in free_variables(found.formula).values()) for found in queries)
     if n_answers > MAX_ATOMS:
@@ -79,16 +103,16 @@ def check(ask: Ask) -> dict[str, Any]:
     try:
         theory, statements = read_rules(ask["rules"])
     except LogicMPError as error:
-        problems.append(describe_error(error, ask, "rules"))
+        problems.append(describe_error(error, "rules"))
         return found
     found["weights"] = list(_weights(ask["rules"], statements))
     found["predicates"] = [str(predicate) for predicate in theory.predicates]
     try:
-        facts = parse_facts(ask.get("facts", ""), theory, "facts")
+        facts = read_facts(ask.get("facts", ""), theory)
         theory = facts.theory
         found["warnings"] += [{"where": "facts", "lines": [], "message": text} for text in facts.warnings]
     except LogicMPError as error:
-        problems.append(describe_error(error, ask, "facts"))
+        problems.append(describe_error(error, "facts"))
     try:
         found["warnings"] += [{"where": "rules", "lines": list(warning.lines), "message": warning.message}
                               for warning in find_warnings(normalize_theory(theory))]
@@ -96,9 +120,9 @@ def check(ask: Ask) -> dict[str, Any]:
         if not problems and ask.get("query", "").strip():
             parse_queries(ask["query"], theory, "query")
     except CostError as error:
-        problems.append(describe_error(error, ask, "rules"))
+        problems.append(describe_error(error, "rules"))
     except LogicMPError as error:
-        problems.append(describe_error(error, ask, "query"))
+        problems.append(describe_error(error, "query"))
     return found
 
 
@@ -117,19 +141,16 @@ def _utf16(text: str, position: int) -> int:
     return position + sum(c > "\uffff" for c in text[:position])
 
 
-def describe_error(error: LogicMPError, ask: Ask, where: str = "model") -> dict[str, Any]:
+def describe_error(error: LogicMPError, where: str = "model") -> dict[str, Any]:
     """An error as the page shows it: the text that it is about, the place, and what the command line prints."""
     kind = "limit" if isinstance(error, (LimitError, CostError)) else "model"
     found: dict[str, Any] = {"kind": kind, "where": where, "message": error.message, "hint": error.hint,
                              "text": str(error), "line": None, "column": None, "start": None, "end": None}
     span = getattr(error, "span", None)
     if isinstance(span, Span) and span.source.name in ("rules", "facts", "query"):
-        text = ask.get(span.source.name, "")
-        # a query is read piece by piece
-        offset = max(text.find(span.source.text), 0) if span.source.name == "query" else 0
-        whole = Span(Source(span.source.name, text), offset + span.start, offset + span.end)
-        found |= {"where": span.source.name, "line": whole.line, "column": whole.column,
-                  "start": _utf16(text, whole.start), "end": _utf16(text, whole.end)}
+        text = span.source.text
+        found |= {"where": span.source.name, "line": span.line, "column": span.column,
+                  "start": _utf16(text, span.start), "end": _utf16(text, span.end)}
     return found
 
 

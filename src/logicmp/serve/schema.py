@@ -151,6 +151,7 @@ class Answers(BaseModel):
     """Probabilities, and how they were computed."""
 
     method: str
+    used: Annotated[str, Field(description="The methods that `auto` used; else the method.")]
     status: str
     is_exact: bool
     seconds: float

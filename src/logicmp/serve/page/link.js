@@ -15,5 +15,7 @@ export async function fromHash(hash) {
   const data = Uint8Array.from(letters, (letter) => letter.charCodeAt(0))
   const model = JSON.parse(new TextDecoder().decode(await streamed(data, new DecompressionStream("deflate-raw"))))
   if (typeof model.rules !== "string") throw new Error("no rules")
+  // an editor that is given anything but text never returns
+  for (const where of ["facts", "query"]) if (!["string", "undefined"].includes(typeof model[where])) throw new Error(where)
   return model
 }

@@ -151,9 +151,9 @@ async function openLink() {
 
 function open(given) {
   for (const where of ["rules", "facts", "query"]) editors[where].set(given[where] ?? "")
-  get("method").value = given.method ?? "auto"
-  get("iterations").value = given.iterations ?? 12
-  get("temperature").value = given.temperature ?? 0
+  get("method").value = [...get("method").options].some((one) => one.value === given.method) ? given.method : "auto"
+  get("iterations").value = Number.isFinite(given.iterations) ? given.iterations : 12
+  get("temperature").value = Number.isFinite(given.temperature) ? given.temperature : 0
   showOutputs()
   Object.assign(state, { group: 0, view: {}, moment: null, chosen: null, all: false })
   get("why").hidden = true
@@ -228,7 +228,7 @@ function show(answers) {
   const seconds = answers.seconds < 0.0995 ? `${Math.max(1, Math.round(1000 * answers.seconds))} ms` : `${answers.seconds.toFixed(2)} s`
   const kind = answers.is_exact ? element("b", { className: "exact", textContent: "exact inference" })
     : answers.status === "optimal" ? element("b", { className: "exact", textContent: "the most probable world" })
-      : element("b", { className: "approximate", textContent: `approximate (${answers.method}, ${{ converged: "converged", iterations: "all iterations used", time: "time limit reached" }[answers.status] ?? answers.status})` })
+      : element("b", { className: "approximate", textContent: `approximate (${answers.used}, ${{ converged: "converged", iterations: "all iterations used", time: "time limit reached" }[answers.status] ?? answers.status})` })
   const off = answers.difference ? `at most ${answers.difference.largest.toFixed(3)} from exact, for ${answers.difference.atom}`
     : answers.why_no_difference ? `not compared with exact inference: ${answers.why_no_difference}` : ""
   const z = answers.log_partition !== null ? `log Z ${answers.log_partition.toFixed(3)}` : answers.bound !== null ? `log Z at least ${answers.bound.toFixed(3)}` : ""
@@ -295,7 +295,7 @@ function showStrip() {
   range.max = n
   range.value = state.moment ?? n
   const number = state.moment === null ? null : trace.iterations[state.moment]
-  const text = number === null ? `Answers by ${state.answers.method}. Drag to see mean field, iteration by iteration.`
+  const text = number === null ? `Answers by ${state.answers.used}. Drag to see mean field, iteration by iteration.`
     : number === 0 ? "Before the rules: facts alone." : `Mean field after iteration ${number} of ${trace.iterations.at(-1)}.`
   range.setAttribute("aria-valuetext", text)
   get("moment-text").textContent = text
@@ -309,7 +309,7 @@ function showStrip() {
     thumbnail(canvas, group(), valuesAt(moment))
     canvas.dataset.moment = moment ?? n
     canvas.classList.toggle("now", (moment ?? n) === Number(range.value))
-    canvas.title = moment === null ? `answers by ${state.answers.method}` : `iteration ${trace.iterations[moment]}`
+    canvas.title = moment === null ? `answers by ${state.answers.used}` : `iteration ${trace.iterations[moment]}`
   })
 }
 
