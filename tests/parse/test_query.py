@@ -12,6 +12,7 @@ person = {Anna, Bob, "carl"}
 Smokes(person)
 Friends(person, person)
 mood(person) in {Glad, Sad}
+In(person, person)
 Rain
 
 1 Smokes(x)
@@ -20,6 +21,8 @@ Rain
 
 @pytest.mark.parametrize("text, expected", [
     ("Smokes", ["Smokes(x1)"]),
+    # a word of the language that names a predicate
+    ("In, In(Anna, Bob)", ["In(x1, x2)", "In(Anna, Bob)"]),
     ("Rain, Smokes(Anna)", ["Rain", "Smokes(Anna)"]),
     # commas and spaces separate nothing inside brackets
     ("Friends(x, Bob),Friends( Anna , y )", ["Friends(x, Bob)", "Friends(Anna, y)"]),
@@ -43,7 +46,7 @@ def test_query_means(text: str, expected: list[str]) -> None:
 
 
 @pytest.mark.parametrize("text, message", [
-    ("", "no query is given\nhint: leave it out to query all, or name predicates: Smokes, Friends, mood, Rain"),
+    ("", "no query is given\nhint: leave it out to query all, or name predicates: Smokes, Friends, mood, In, Rain"),
     ("Smoke", """\
 predicate 'Smoke' is used but not declared
  --> <query>:1:1
@@ -64,6 +67,13 @@ Friends has 2 arguments, but 1 is given
 hint: it is declared as Friends(person, person)"""),
     ("2 Smokes(x)", "'2 Smokes(x)' is not a query\nhint: query a predicate, an atom or a formula, without a weight"),
     ("Smokes(x).", "'Smokes(x).' is not a query\nhint: query a predicate, an atom or a formula, without a weight"),
+    # the second of two, in the line that was written
+    ("Smokes,\n  Smokes(x) ^ Smoke(x)", """\
+predicate 'Smoke' is used but not declared
+ --> <query>:2:15
+2 |   Smokes(x) ^ Smoke(x)
+  |               ^^^^^^^^
+hint: did you mean 'Smokes'?"""),
     ("mood(x) = Angry", """\
 'Angry' is not a label of mood
  --> <query>:1:1

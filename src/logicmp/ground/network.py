@@ -210,6 +210,14 @@ def label_components(network: Network) -> np.ndarray:
         label = new
 
 
+def select_features(network: Network, keep: np.ndarray) -> Network:
+    """The network with some of its features only."""
+    literals, counts = keep[network.owner], np.diff(network.begins)[keep]
+    return replace(network, begins=np.concatenate([[0], np.cumsum(counts)]), var=network.var[literals],
+                   set=network.set[literals], param=network.param[keep], share=network.share[keep],
+                   rule=network.rule[keep], defines=network.defines[keep])
+
+
 def shorten(network: Network, max_literals: int = MAX_LITERALS) -> Network:
     """Split long products: l1 l2 l3 ... becomes a chain of variables a2 = l1 l2, a3 = a2 l3, ...
 

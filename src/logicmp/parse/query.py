@@ -17,7 +17,7 @@ from ..errors import LogicMPError, RuleError, Source, closest
 from .reader import read_statements
 from .resolve import resolve_formula, unknown_predicate, wrong_arity
 from .syntax import Atom, Constant, Formula, Variable, atoms, children, map_terms, terms, with_children
-from .theory import Rule, Theory
+from .theory import Predicate, Rule, Theory
 from .tokens import Enclosed, Statement
 
 _PIECES = re.compile(r'"(?:[^"\\\n]|\\[^\n])*"|//[^\n]*|[()\[\]{},\n]')
@@ -88,7 +88,11 @@ def _split(text: str) -> list[tuple[int, str]]:
 
 
 def _query(source: Source, theory: Theory) -> Query:
-    text, statements = source.text, read_statements(source)
+    text = source.text
+    if text in theory.predicate and theory.predicate[text].arguments:
+        # also one with the name of a word of the language, such as In(p, q)
+        return Query(text, _all_atoms(theory.predicate[text], None))
+    statements = read_statements(source)
     statement = statements[0] if len(statements) == 1 else None
     if not isinstance(statement, Statement) or statement.weight is not None or statement.is_hard or statement.word:
         raise LogicMPError(f"{text!r} is not a query", "query a predicate, an atom or a formula, without a weight")
@@ -102,8 +106,7 @@ def _query(source: Source, theory: Theory) -> Query:
     if predicate is None:
         raise unknown_predicate(raw.predicate, theory.predicate, raw.span)
     if not raw.args and predicate.arguments:
-        variables = tuple(Variable(f"x{k}", t) for k, t in enumerate(predicate.types, 1))
-        return Query(text, Atom(raw.predicate, variables, raw.labels))
+        return Query(text, _all_atoms(predicate, raw.labels))
     if predicate.labels is None or raw.labels is not None:
         return Query(text, resolve_formula(raw, theory))
     if len(raw.args) != len(predicate.arguments):
@@ -111,6 +114,10 @@ def _query(source: Source, theory: Theory) -> Query:
     found = resolve_formula(replace(raw, labels=predicate.labels), theory)
     assert isinstance(found, Atom)
     return Query(text, replace(found, labels=None))
+
+
+def _all_atoms(predicate: Predicate, labels: tuple[str, ...] | None) -> Atom:
+    return Atom(predicate.name, tuple(Variable(f"x{k}", t) for k, t in enumerate(predicate.types, 1)), labels)
 
 
 def _known_constants(node: Any, theory: Theory) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import sys
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -23,6 +24,7 @@ from logicmp.inference.bp.graph import build_graph
 from logicmp.inference.bp.messages import Messages
 from logicmp.inference.bp.method import BeliefPropagation
 from logicmp.inference.method import Problem, Solution
+from logicmp.inference.search import start
 from logicmp.limits import Limits
 from logicmp.parse.query import parse_queries
 from logicmp.parse.syntax import children, free_variables
@@ -165,6 +167,22 @@ no world satisfies the hard rules and the evidence; these cannot all be satisfie
   !S(x) v T(x).
   !T(x).
 hint: give one of them a weight, or correct the evidence"""
+
+
+@pytest.mark.parametrize("method", ["bp", "lifted-bp"])
+@pytest.mark.parametrize("text", [
+    "p = {A}\nS(p)\nT(p)\nS(x) v T(x).\n!S(x) v T(x).\nS(x) v !T(x).\n!S(x) v !T(x).",
+    # three people, two holes
+    "p = {A, B, C}\nh = {H, I}\nAt(p, h!)\nAt(x,z) ^ At(y,z) => x = y."])
+def test_messages_that_converge_without_a_world_are_no_answer(text: str, method: str) -> None:
+    with pytest.raises(LogicMPError, match="no world satisfies the hard rules and the evidence"):
+        infer(text, method=method)
+
+
+def test_a_contradiction_without_a_sat_solver_is_not_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pysat", None)
+    monkeypatch.setattr(start, "find_spec", lambda name: None)
+    assert infer("p = {A}\nS(p)\nT(p)\nS(x) v T(x).", method="bp")["S(A)"] == pytest.approx(2 / 3)
 
 
 def test_a_run_that_does_not_converge_says_so() -> None:

@@ -23,6 +23,7 @@ from ...ground.network import Network
 from ...ground.propagate import propagate
 from ..answers import odds_of_counts, odds_of_values
 from ..method import Method, Problem, Solution, Status
+from ..search.start import reject_contradiction
 from .graph import Graph, Readings, Scopes, build_graph
 from .messages import Messages
 
@@ -71,6 +72,9 @@ class BeliefPropagation(Method):
 
         problem.progress("making factors", 0, 0)
         possible = propagate(network, shares)
+        if shares.share.size == 1:
+            # messages can converge without a world
+            reject_contradiction(network)
         check()
         graph, readings = build_graph(network, possible, scopes, shares=shares)
         check()

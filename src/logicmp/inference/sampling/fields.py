@@ -12,14 +12,14 @@ moves, and not with the size of the ground network.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from ...ground.features import log_weights, queried_features
 from ...ground.join import number_rows
-from ...ground.network import HARD, Network
+from ...ground.network import HARD, Network, select_features
 from ...ground.patterns import sort_order
 from ...ground.propagate import propagate
 from ...limits import Limits
@@ -240,14 +240,6 @@ def _is_near(begins: np.ndarray, var: np.ndarray, chosen: np.ndarray, n: int) ->
     near[var[chosen[owner]]] = True
     n_far = np.bincount(owner, ~near[var], len(chosen))
     return np.asarray(n_far == 0)
-
-
-def select_features(network: Network, keep: np.ndarray) -> Network:
-    """The network with some of its features only."""
-    literals, counts = keep[network.owner], np.diff(network.begins)[keep]
-    return replace(network, begins=np.concatenate([[0], np.cumsum(counts)]), var=network.var[literals],
-                   set=network.set[literals], param=network.param[keep], share=network.share[keep],
-                   rule=network.rule[keep], defines=network.defines[keep])
 
 
 class _Part(NamedTuple):

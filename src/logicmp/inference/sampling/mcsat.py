@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from ...ground.network import label_components
+from ...ground.network import label_components, select_features
 from ..method import Problem, Solution
 from ..moves.arrays import Ground, GroundArrays
 from .chains import Sampler, Tally, solution_of
-from .fields import HARD_WEIGHT, Prepared, World, prepare, select_features
+from .fields import HARD_WEIGHT, Prepared, World, prepare
 
 if TYPE_CHECKING:
     from .mcsat_loops import Slice

@@ -82,6 +82,16 @@ def hard_world(arrays: GroundArrays) -> np.ndarray | None:
         return propositions.world(solver.get_model()) if solver.solve() else None
 
 
+def is_satisfiable(arrays: GroundArrays, max_conflicts: int) -> bool | None:
+    """Whether a world satisfies the hard rules; None if the solver cannot decide it within so many conflicts."""
+    from pysat.solvers import Glucose4
+
+    with Glucose4(bootstrap_with=Propositions(arrays).hard_clauses()) as solver:
+        solver.conf_budget(max_conflicts)
+        found: bool | None = solver.solve_limited()
+        return found
+
+
 def solve_maxsat(arrays: GroundArrays, seconds: float | None) -> tuple[np.ndarray | None, bool]:
     """The best world by RC2, and whether that is proven; None if it found none in time.
 

@@ -1,6 +1,6 @@
-"""Find a world that satisfies the hard rules, for chains to start from.
+"""Find a world that satisfies the hard rules, for chains to start from, or prove that there is none.
 
-Room: inference/search; used by gibbs and mc-sat.
+Room: inference/search; used by gibbs and mc-sat, the proof alone by bp.
 
     WalkSAT with restarts      finds one in most cases
     a SAT solver               otherwise finds one, or proves that there is none
@@ -8,17 +8,22 @@ Room: inference/search; used by gibbs and mc-sat.
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import numpy as np
 
 from ...errors import LogicMPError
+from ...ground.network import HARD, Network, select_features
 from ...ground.propagate import HINT, contradiction, list_hard_rules
 from ...limits import Limits, need
-from ..moves.arrays import GroundArrays, State
+from ..moves.arrays import GroundArrays, State, build_arrays
 from .walksat import new_gains
 
 # restarts of the search, and its share of random moves
 RESTARTS = 10
 NOISE = 0.3
+# hard groundings up to which `reject_contradiction` runs a SAT solver, and conflicts after which it gives up
+MAX_PROVEN, MAX_CONFLICTS = 20_000, 20_000
 
 
 def satisfy_hard_rules(arrays: GroundArrays, state: State, rng: np.random.Generator, max_flips: int, limits: Limits,
@@ -45,6 +50,17 @@ def satisfy_hard_rules(arrays: GroundArrays, state: State, rng: np.random.Genera
         search.values[:] = _by_sat_solver(arrays, flips)
     state.values[:] = search.values
     loops.refresh(arrays.ground, state)
+
+
+def reject_contradiction(network: Network) -> None:
+    """Raise an error if no world satisfies the hard rules; not if python-sat is missing, or cannot decide it soon."""
+    is_hard = network.param == HARD
+    if not 0 < int(is_hard.sum()) <= MAX_PROVEN or find_spec("pysat") is None:
+        return
+    from .maxsat import is_satisfiable
+
+    if is_satisfiable(build_arrays(select_features(network, is_hard)), MAX_CONFLICTS) is False:
+        raise contradiction(network)
 
 
 def _by_sat_solver(arrays: GroundArrays, flips: int) -> np.ndarray:
