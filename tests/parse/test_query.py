@@ -72,7 +72,7 @@ hint: it is declared as Friends(person, person)"""),
 predicate 'Smoke' is used but not declared
  --> <query>:2:15
 2 |   Smokes(x) ^ Smoke(x)
-  |               ^^^^^^^^
+  |               ^^^^^
 hint: did you mean 'Smokes'?"""),
     ("mood(x) = Angry", """\
 'Angry' is not a label of mood
