@@ -124,6 +124,7 @@ def test_a_search_leaves_time_for_the_groundings_that_its_world_violates() -> No
 def test_a_late_search_returns_its_world_unless_hard_rules_are_unchecked() -> None:
     found = Clock(101).solve("0.2 C(a,b) ^ C(b,c) => !C(a,c)")
     assert found.status == "time" and not found.is_complete
-    assert found.notes[1] == "the time limit was reached before all groundings that the last world violates were found"
+    assert found.notes[1] == ("not all groundings that the last world violates were found: the time limit of 100 s was "
+                              "reached while adding groundings that the world violates")
     with pytest.raises(LimitError, match="the time limit of 100 s was reached after 1 worlds that violate hard rules"):
         Clock(101).solve("C(a,b) ^ C(b,c) => !C(a,c).")

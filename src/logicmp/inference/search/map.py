@@ -204,7 +204,7 @@ class Map(Method):
         """The best world, with the groundings that it needs added; the network, and a note on them."""
         best: Best | None = None
         n_added = rounds = 0
-        solver, limits, new = self.solver, problem.limits, None
+        solver, limits, new, why = self.solver, problem.limits, None, ""
         try:
             while best is None or (new != 0 and not limits.is_over(LAST * (limits.seconds or 0.0))):
                 # the rest of the time is for the groundings that the world violates
@@ -218,9 +218,10 @@ class Map(Method):
                 new = grounder.add_violated(best.values)
                 n_added += new
                 problem.progress("adding violated groundings", n_added, 0)
-        except LimitError:
+        except LimitError as error:
             if best is None:
                 raise
+            why = error.message
         assert best is not None
         rules = [grounder.rules[r] for r in grounder.on_demand]
         many = "" if len(rules) == 1 else "s"
@@ -235,5 +236,5 @@ class Map(Method):
                                  "worlds that violate hard rules with many groundings", MORE_TIME)
             best = _best(grounder.network, None, best.values, best.solver, Status.TIME, [])
             if new is None:
-                notes.append("the time limit was reached before all groundings that the last world violates were found")
+                notes.append(f"not all groundings that the last world violates were found: {why}")
         return best, grounder.network, notes

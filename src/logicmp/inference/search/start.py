@@ -22,7 +22,7 @@ from .walksat import new_gains
 # restarts of the search, and its share of random moves
 RESTARTS = 10
 NOISE = 0.3
-# hard groundings up to which `reject_contradiction` runs a SAT solver, and conflicts after which it gives up
+# variables, and hard groundings, up to which `reject_contradiction` runs a SAT solver; conflicts after which it gives up
 MAX_PROVEN, MAX_CONFLICTS = 20_000, 20_000
 
 
@@ -55,7 +55,8 @@ def satisfy_hard_rules(arrays: GroundArrays, state: State, rng: np.random.Genera
 def reject_contradiction(network: Network) -> None:
     """Raise an error if no world satisfies the hard rules; not if python-sat is missing, or cannot decide it soon."""
     is_hard = network.param == HARD
-    if not 0 < int(is_hard.sum()) <= MAX_PROVEN or find_spec("pysat") is None:
+    n_hard = int(is_hard.sum())
+    if not n_hard or max(n_hard, len(network.cards)) > MAX_PROVEN or find_spec("pysat") is None:
         return
     from .maxsat import is_satisfiable
 
