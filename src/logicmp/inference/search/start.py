@@ -22,7 +22,7 @@ from .walksat import new_gains
 # restarts of the search, and its share of random moves
 RESTARTS = 10
 NOISE = 0.3
-# variables, and hard groundings, up to which `reject_contradiction` runs a SAT solver; conflicts after which it gives up
+# variables, and hard groundings, up to which a SAT solver runs for a proof; conflicts after which it gives up
 MAX_PROVEN, MAX_CONFLICTS = 20_000, 20_000
 
 
