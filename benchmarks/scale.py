@@ -30,7 +30,9 @@ RULES = {
 }
 # the same rules by belief propagation, whose rows are factors; friends are among the 50 people before and after
 RULES["neighbours"] = RULES["people"]
-FRIENDS, NEAR = 3, 50
+# the same rules over more facts for each atom
+RULES["crowd"] = RULES["people"]
+FRIENDS, NEAR, MANY_FRIENDS = 3, 50, 30
 # items of a block: all pairs inside are candidates, so that there are 38 triples for each pair
 BLOCK = 40
 # rows of all rules on which the prediction is made, machines, and bytes per second between them
@@ -46,6 +48,8 @@ def main(arguments: list[str]) -> int:
                         help="rows of a transitivity rule over blocks of candidates (default: 10^7)")
     parser.add_argument("--neighbours", type=int, nargs="*", default=[1_000_000], metavar="N",
                         help="numbers of people with three friends nearby, by bp (default: 10^6)")
+    parser.add_argument("--crowd", type=int, nargs="*", default=[1_000_000], metavar="N",
+                        help="numbers of people with thirty friends each (default: 10^6)")
     parser.add_argument("--ranks", type=int, nargs="*", default=[1, 2], metavar="W",
                         help="numbers of processes (default: 1 and 2)")
     parser.add_argument("--engine", default="torch", help="torch or duckdb (default: torch)")
@@ -60,7 +64,7 @@ def main(arguments: list[str]) -> int:
     results: list[dict[str, Any]] = []
     if chosen.read:
         results = [x for path in chosen.read for x in json.loads(path.read_text())["results"]]
-        chosen.people, chosen.triples, chosen.neighbours = [], [], []
+        chosen.people, chosen.triples, chosen.neighbours, chosen.crowd = [], [], [], []
     for case in RULES:
         for n in getattr(chosen, case):
             with tempfile.TemporaryDirectory() as folder:
@@ -84,9 +88,10 @@ def write(case: str, n: int, folder: Path) -> None:
     (folder / "rules.mln").write_text(RULES[case])
     rng = np.random.default_rng(0)
     if case != "triples":
-        one = np.repeat(np.arange(n), FRIENDS)
-        keys = np.unique(one * n + (rng.integers(0, n, FRIENDS * n) if case == "people" else
-                                    (one + rng.integers(-NEAR, NEAR + 1, FRIENDS * n)) % n))
+        friends = MANY_FRIENDS if case == "crowd" else FRIENDS
+        one = np.repeat(np.arange(n), friends)
+        keys = np.unique(one * n + (rng.integers(0, n, len(one)) if case != "neighbours" else
+                                    (one + rng.integers(-NEAR, NEAR + 1, len(one))) % n))
         one, two = np.divmod(keys, n)
         known = rng.permutation(n)[: n // 10]
         write_parts(folder / "Smokes", [{"a": known, "value": rng.integers(0, 2, len(known))}])
@@ -127,6 +132,7 @@ def measure(case: str, folder: Path, engine: str) -> dict[str, float]:
 
     from logicmp import infer, load_facts, load_theory
     from logicmp.execute.processes import joined_processes
+    from logicmp.facts.divided import Division
     from logicmp.facts.supports import DENSE_ATOMS
     from logicmp.facts.world import build_world
     from logicmp.ground.engine import Alone, Grounding, make_engine
@@ -146,7 +152,10 @@ def measure(case: str, folder: Path, engine: str) -> dict[str, float]:
         clock = _Clock()
         theory = load_theory(folder / "rules.mln")
         tables = sorted(path.name for path in folder.iterdir() if path.is_dir())
-        evidence = load_facts([f"{name}={folder}/{name}/" for name in tables], theory)
+        # every rule about people reads a friendship once
+        is_divided = several and case in ("people", "crowd")
+        division = Division(("Friends",), shares.share.rank, shares.share.size) if is_divided else None
+        evidence = load_facts([f"{name}={folder}/{name}/" for name in tables], theory, division=division)
         found = {"facts": float(len(evidence)), "load, s": clock.lap()}
         if case == "triples":
             world = build_world(evidence, ["Same"], candidates=evidence)

@@ -12,15 +12,16 @@ from benchmarks.scale import main, merged, predictions
 
 @pytest.mark.slow
 def test_one_and_two_processes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    sizes = ["--people", "1500", "--triples", "60000", "--neighbours", "900"]
+    sizes = ["--people", "1500", "--triples", "60000", "--neighbours", "900", "--crowd", "1200"]
     assert main([*sizes, "--json", str(tmp_path / "out.json")]) == 0
     found = json.loads((tmp_path / "out.json").read_text())["results"]
     assert [(x["case"], x["ranks"]) for x in found] == [
-        (case, ranks) for case in ("people", "triples", "neighbours") for ranks in (1, 2)]
+        (case, ranks) for case in ("people", "triples", "neighbours", "crowd") for ranks in (1, 2)]
     # shares add up
     assert found[0]["rows"] == found[1]["rows"] > 4000
     assert found[2]["rows"] == found[3]["rows"] > 59_280
     assert found[4]["rows"] == found[5]["rows"] > 2_500
+    assert found[6]["rows"] == found[7]["rows"] > 30_000
     assert found[1]["exchange alone, s"] > 0
     assert "10^10 rows on 64 machines" in capsys.readouterr().out
 

@@ -14,7 +14,8 @@ import typer
 
 from ..errors import LogicMPError
 from ..facts.columns import Evidence
-from ..facts.db import load_facts, parse_facts
+from ..facts.db import load_facts
+from ..facts.divided import Division
 from ..facts.frames import table_bytes
 from ..files import check_place, check_places, read_source, write_whole
 from ..limits import LIMIT_REACHED, MAX_GROUNDINGS, Limits, kept, need, shown_bytes
@@ -125,6 +126,9 @@ def infer(
     distributed: Annotated[bool, typer.Option(
         "--distributed", help="Mean field, bp: share the rows of the rules with the other processes that torchrun "
         "started; rank 0 prints the answers.")] = False,
+    divide: Annotated[str, typer.Option(
+        metavar="P,Q", help="With --distributed, mean field: each process keeps a share of the facts of these closed "
+        "predicates only; they come from tables, and no rule reads one of them twice.")] = "",
     more: Annotated[list[str] | None, typer.Option(
         "--set", metavar="NAME=VALUE", help=f"Set any other option of the method; repeatable; {METHODS_PAGE}.")] = None,
     check: Annotated[bool, typer.Option(
@@ -145,7 +149,7 @@ def infer(
         logicmp infer -i smoking.mln -e smoking.db -q Smokes,Cancer
         logicmp infer -i smoking.mln -e smoking.db -q "Smokes(x) => Cancer(x)" -m exact
         logicmp infer -i smoking.mln -e Friends=friends.csv -q "Cancer(x)" -o out.parquet
-        torchrun --nproc-per-node 2 -m logicmp infer -i big.mln -e big.db -q Smokes -m mean-field --distributed
+        torchrun --nproc-per-node 2 -m logicmp infer -i big.mln -e Friends=parts/ -q Smokes -m mean-field --distributed
     """
     # of several processes, the first one prints
     is_first = not distributed or os.environ.get("RANK", "0") == "0"
@@ -162,6 +166,7 @@ def infer(
     check_places({"the results": results, "the trace": trace, "the plot": plot, "the report": report},
                  [*models, *(evidence or []), *(candidates or []), query_file])
     check_place(checkpoint)
+    division = _division(divide, distributed)
     if plot is not None:
         from ..show.plot import check_plot
 
@@ -180,7 +185,7 @@ def infer(
         if str(results) in theory.predicate:
             raise LogicMPError(f"-o names the file for the answers, got the predicate {str(results)!r}",
                                f"to open the predicate, write -ow {results}")
-        facts = load_facts(evidence, theory, progress) if evidence else parse_facts("", theory)
+        facts = load_facts(evidence or [], theory, progress, division)
         allowed = load_facts(candidates, facts.theory, progress) if candidates else None
         queries = _queries(query or [], query_file)
         for warning in facts.warnings:
@@ -232,6 +237,15 @@ def _format(results: Path | None) -> OutputFormat:
     """The format that the ending of a file names, else text."""
     ending = "" if results is None else results.suffix.lower().removeprefix(".")
     return OutputFormat(ending) if ending in set(OutputFormat) else OutputFormat.text
+
+
+def _division(names: str, is_distributed: bool) -> Division | None:
+    """Which facts are divided; the launcher tells each process its rank."""
+    if not names:
+        return None
+    if not is_distributed:
+        raise LogicMPError("--divide needs --distributed: one process has all facts", "start it with torchrun")
+    return Division(tuple(split_names(names)), int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1")))
 
 
 def _unscored(text: str | None) -> float | str | None:

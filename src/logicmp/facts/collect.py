@@ -168,7 +168,7 @@ class FactReader:
                 warnings.append(warning)
             if table.predicate.is_categorical:
                 self._check_one_value(table)
-            if len(table):
+            if len(table) or table.is_share:
                 tables[name] = table
         theory = self.theory.with_constants({name: merge(parts) for name, parts in constants.items()})
         return Evidence(theory, tables, warnings)
@@ -177,7 +177,10 @@ class FactReader:
         column = table.columns[k]
         unknown = set(column.names) - set(known)
         if unknown:
-            row = next(i for i, code in enumerate(column.codes.tolist()) if column.names[code] in unknown)
+            row = next((i for i, code in enumerate(column.codes.tolist()) if column.names[code] in unknown), None)
+            if row is None:
+                # in the share of another process
+                raise unknown_constant(min(unknown), type_name, known, None)
             raise unknown_constant(column.names[column.codes[row]], type_name, known, self._line(table.lines[row], k))
 
     def _without_repeated(self, table: FactTable, first: np.ndarray) -> tuple[FactTable, str]:

@@ -12,10 +12,11 @@ with the same constants in another order, can use the same facts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from ..errors import LogicMPError
 from ..parse.numerals import Numerals, Positions, merge, positions
 from ..parse.theory import Predicate, Theory
 
@@ -95,6 +96,8 @@ class FactTable:
     values: np.ndarray = field(default_factory=lambda: np.zeros(0))
     # the line of each fact; the lines of a second file continue the count of the first
     lines: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    # whether other processes have the other facts
+    is_share: bool = False
 
     def __len__(self) -> int:
         return len(self.values)
@@ -107,13 +110,13 @@ class FactTable:
 
     def take(self, chosen: np.ndarray) -> FactTable:
         """Some of the facts, in this order."""
-        return FactTable(self.predicate, [c.take(chosen) for c in self.columns], self.values[chosen],
-                         self.lines[chosen])
+        return replace(self, columns=[c.take(chosen) for c in self.columns], values=self.values[chosen],
+                       lines=self.lines[chosen])
 
     def keep(self, chosen: np.ndarray) -> FactTable:
         """Like `take`, where every name stays in use."""
-        return FactTable(self.predicate, [Column(c.names, c.codes[chosen]) for c in self.columns], self.values[chosen],
-                         self.lines[chosen])
+        return replace(self, columns=[Column(c.names, c.codes[chosen]) for c in self.columns],
+                       values=self.values[chosen], lines=self.lines[chosen])
 
     def keys(self, without: Sequence[int] = ()) -> np.ndarray:
         """A number for each fact, equal for equal arguments; C(A,B) and C(B,A) of a symmetric predicate are equal.
@@ -149,6 +152,7 @@ class Growing:
         self.lines: list[np.ndarray] = []
         # the first table, whose columns stay as they are if no other facts follow
         self._only: FactTable | None = None
+        self._share: FactTable | None = None
 
     @property
     def numbers(self) -> list[Numbers]:
@@ -165,6 +169,22 @@ class Growing:
             return
         self.add([numbers.add(column) for numbers, column in zip(self.numbers, columns, strict=True)], values, lines)
 
+    @property
+    def is_divided(self) -> bool:
+        """Whether other processes have other facts of this predicate."""
+        return self._share is not None
+
+    def add_share(self, table: FactTable) -> None:
+        """Add the share of this process; no other facts may follow or come before."""
+        self._reject_more(self._share is not None)
+        self._share = table
+
+    def _reject_more(self, has_two_shares: bool = False) -> None:
+        if has_two_shares or self._only is not None or self.values:
+            name = self.predicate.name
+            raise LogicMPError(f"divided facts of {name} must come from one table, and there are others",
+                               f"write all facts of {name} into one folder of Parquet parts")
+
     def add(self, codes: list[np.ndarray], values: np.ndarray, lines: np.ndarray) -> None:
         for pieces, piece in zip(self.codes, codes, strict=True):
             pieces.append(piece)
@@ -177,6 +197,9 @@ class Growing:
 
     def table(self) -> FactTable:
         """The facts in the order of their lines."""
+        if self._share is not None:
+            self._reject_more()
+            return self._share
         if self._only is not None:
             return self._only
         columns = []

@@ -31,9 +31,10 @@ from ..limits import Progress, silent
 from ..parse.resolve import unknown_predicate
 from ..parse.theory import Theory
 from .collect import PLAIN_FACT_CONSTANT, FactReader, Rows
-from .columns import Evidence
-from .stores import is_store, read_store, store_name
-from .tables import TABLES, read_table, release_unused, split_table_path, to_columns
+from .columns import Evidence, FactTable
+from .divided import Division, read_share
+from .stores import is_store, read_store, store_name, store_pieces
+from .tables import TABLES, read_table, release_unused, split_table_path, table_pieces, to_columns
 
 # one tuple for each line: soft evidence, sign, predicate and arguments of a plain fact; empty strings for other lines
 MAX_PLAIN = 3
@@ -73,9 +74,12 @@ class _Table:
     predicate: str
     # called once, so that nothing else keeps the table
     read: Callable[[], Any]
+    # the same table in pieces, from the start in every call
+    pieces: Callable[[], Iterable[Any]]
 
 
-def _read_all(sources: Iterable[Source | _Table], theory: Theory, progress: Progress = silent) -> Evidence:
+def _read_all(sources: Iterable[Source | _Table], theory: Theory, progress: Progress = silent,
+              division: Division | None = None) -> Evidence:
     """Read all files together, because a fact of one file can contradict a fact of another.
 
     Each source is released before the next one is read.
@@ -83,11 +87,20 @@ def _read_all(sources: Iterable[Source | _Table], theory: Theory, progress: Prog
     reader = FactReader(theory)
     for source in sources:
         if isinstance(source, _Table):
-            _add_table(source, reader)
+            if division is not None and source.predicate in division.predicates:
+                _add_share(source, reader, division)
+            else:
+                _add_table(source, reader)
             release_unused()
         else:
             _read(source, reader, progress)
             del source
+    for name in () if division is None else division.predicates:
+        if name not in theory.predicate:
+            raise unknown_predicate(name, theory.predicate, None)
+        if not reader.tables[name].is_divided:
+            raise LogicMPError(f"facts of {name} cannot be divided over processes: they are in no table",
+                               f"write them as a table: {name}=folder/ or {name}=file.parquet")
     progress("indexing", 0, 0)
     return reader.finish()
 
@@ -107,6 +120,14 @@ def _add_table(table: _Table, reader: FactReader) -> None:
     last_row = before + len(values)
     lines = np.arange(before + 1, last_row + 1, dtype=np.int32 if last_row < 2**31 else np.int64)
     growing.add_columns(list(columns.values()), values, lines)
+
+
+def _add_share(table: _Table, reader: FactReader, division: Division) -> None:
+    growing = reader.tables[table.predicate]
+    columns, values, rows, n_rows = read_share(growing.predicate, table.pieces, division, table.name)
+    before = reader.open(Rows(table.name, "", 1, tuple(columns), n_rows))
+    rows += before + 1
+    growing.add_share(FactTable(growing.predicate, list(columns.values()), values, rows, is_share=True))
 
 
 def _read(source: Source, reader: FactReader, progress: Progress) -> None:
@@ -211,7 +232,7 @@ def _all(column: tuple[str, ...]) -> tuple[str, ...]:
 
 @checked
 def load_facts(paths: str | Path | Sequence[str | Path] | Mapping[str, Any], theory: Theory,
-               progress: Progress = silent) -> Evidence:
+               progress: Progress = silent, division: Division | None = None) -> Evidence:
     """Read facts from files, from `-` (standard input), from a folder of ExpressGNN, or from tables.
 
     Args:
@@ -221,15 +242,22 @@ def load_facts(paths: str | Path | Sequence[str | Path] | Mapping[str, Any], the
             not all facts are true.
         theory: declares the predicates; open types get new constants.
         progress: called with "reading", the characters of a text that were read, and all of them.
+        division: the predicates whose facts are divided over processes, and the share to keep; their facts come from
+            tables, and are true or false.
     """
     if isinstance(paths, Mapping):
         for name in paths:
             if name not in theory.predicate:
                 raise unknown_predicate(name, theory.predicate, None)
-        return _read_all([_Table(name, name, partial(paths.__getitem__, name)) for name in paths], theory)
+        return _read_all([_Table(name, name, partial(paths.__getitem__, name), partial(_one_piece, paths, name))
+                          for name in paths], theory, division=division)
     paths = [paths] if isinstance(paths, (str, Path)) else paths
     progress("reading", 0, 0)
-    return _read_all((_source(path, theory) for path in paths), theory, progress)
+    return _read_all((_source(path, theory) for path in paths), theory, progress, division)
+
+
+def _one_piece(tables: Mapping[str, Any], name: str) -> tuple[Any]:
+    return (tables[name],)
 
 
 def _source(path: str | Path, theory: Theory) -> Source | _Table:
@@ -237,11 +265,11 @@ def _source(path: str | Path, theory: Theory) -> Source | _Table:
         return read_stdin("facts are plain text in UTF-8")
     if str(path).lower().endswith(TABLES):
         name, file = split_table_path(str(path), theory)
-        return _Table(str(file), name, partial(read_table, file))
+        return _Table(str(file), name, partial(read_table, file), partial(table_pieces, file))
     if "=" in str(path) and is_store(str(path).partition("=")[2]):
         name, place = str(path).partition("=")[::2]
         split_table_path(f"{name}=", theory)
-        return _Table(store_name(place), name, partial(read_store, place))
+        return _Table(store_name(place), name, partial(read_store, place), partial(store_pieces, place))
     # os.path, because Path.is_dir raises an error for a name that is too long
     if os.path.isdir(path):
         path = Path(path)

@@ -13,7 +13,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ from ..limits import need
 
 # names the parts of a folder, with their rows and checksums
 LIST = "parts.json"
+# rows that are read at once
+PIECE = 2**20
 
 
 def is_store(place: str) -> bool:
@@ -49,12 +52,34 @@ def read_store(place: str) -> Any:
     """The table of a database, or of all parts in a folder, as an Arrow table."""
     if place.endswith("/"):
         return read_parts(Path(place))
+    where, what = _split(place)
+    if where.startswith(("postgresql://", "postgres://")):
+        with _reading_postgres(where, what) as cursor:
+            return cursor.fetch_arrow_table()
+    with _reading_duckdb(Path(where), what) as found:
+        return found.to_arrow_table()
+
+
+def store_pieces(place: str) -> Iterator[Any]:
+    """The same table in pieces, in order; no more than one is in memory."""
+    if place.endswith("/"):
+        yield from _part_pieces(Path(place))
+        return
+    where, what = _split(place)
+    if where.startswith(("postgresql://", "postgres://")):
+        with _reading_postgres(where, what) as cursor:
+            yield from _tables(cursor.fetch_record_batch())
+        return
+    with _reading_duckdb(Path(where), what) as found:
+        yield from _tables(found.to_arrow_reader(PIECE))
+
+
+def _split(place: str) -> tuple[str, str]:
+    """The database, and the table or query."""
     where, _, what = place.partition("#")
     if not what:
         raise LogicMPError(f"{place!r} names a database, but no table", f"write {place}#TABLE, or {place}#SELECT ...")
-    if where.startswith(("postgresql://", "postgres://")):
-        return _read_postgres(where, what)
-    return _read_duckdb(Path(where), what)
+    return where, what
 
 
 def _query(what: str) -> str:
@@ -64,7 +89,9 @@ def _query(what: str) -> str:
     return "SELECT * FROM " + ".".join('"' + part.replace('"', '""') + '"' for part in what.split("."))
 
 
-def _read_duckdb(path: Path, what: str) -> Any:
+@contextmanager
+def _reading_duckdb(path: Path, what: str) -> Iterator[Any]:
+    """The result of a query, before it is read."""
     for module in ("duckdb", "pyarrow"):
         need(module, "sql", f"reading {str(path)!r}", "write the table as .csv")
     import duckdb
@@ -73,12 +100,14 @@ def _read_duckdb(path: Path, what: str) -> Any:
         raise LogicMPError(f"cannot read {str(path)!r}: there is no such file")
     try:
         with duckdb.connect(str(path), read_only=True) as connection:
-            return connection.sql(_query(what)).to_arrow_table()
+            yield connection.sql(_query(what))
     except duckdb.Error as cause:
         raise LogicMPError(f"cannot read {what!r} from {str(path)!r}: {str(cause).splitlines()[0]}") from None
 
 
-def _read_postgres(where: str, what: str) -> Any:
+@contextmanager
+def _reading_postgres(where: str, what: str) -> Iterator[Any]:
+    """A cursor that has run a query."""
     for module in ("adbc_driver_postgresql", "pyarrow"):
         need(module, "sql", "reading from PostgreSQL", "write the table as .csv")
     from adbc_driver_postgresql import dbapi
@@ -87,7 +116,7 @@ def _read_postgres(where: str, what: str) -> Any:
     try:
         with dbapi.connect(where) as connection, connection.cursor() as cursor:
             cursor.execute(_query(what))
-            return cursor.fetch_arrow_table()
+            yield cursor
     except dbapi.Error as cause:
         raise LogicMPError(f"cannot read {what!r} from {shown!r}: {str(cause).splitlines()[0]}") from None
 
@@ -124,17 +153,45 @@ def read_parts(folder: Path) -> Any:
 
     A folder without a list of parts is read as it is, all its .parquet files in order.
     """
-    need("pyarrow", "tables", f"reading {str(folder)!r}", "write the table as .csv")
+    tables = []
+    for path, raw in _parts(folder):
+        with _reading_part(path, raw) as part:
+            tables.append(part.read())
     import pyarrow
-    from pyarrow import parquet
 
+    try:
+        return pyarrow.concat_tables(tables)
+    except pyarrow.ArrowException as cause:
+        raise LogicMPError(f"the parts in {str(folder)!r} have different columns: {cause}") from None
+
+
+def _part_pieces(folder: Path) -> Iterator[Any]:
+    first: list[str] = []
+    for path, raw in _parts(folder):
+        with _reading_part(path, raw) as part:
+            first = first or part.schema_arrow.names
+            if part.schema_arrow.names != first:
+                raise LogicMPError(f"the parts in {str(folder)!r} have different columns: {', '.join(first)}, and "
+                                   f"{', '.join(part.schema_arrow.names)} in {path.name}")
+            yield from _tables(part.iter_batches(PIECE))
+
+
+def _tables(batches: Iterable[Any]) -> Iterator[Any]:
+    import pyarrow
+
+    for batch in batches:
+        yield pyarrow.Table.from_batches([batch])
+
+
+def _parts(folder: Path) -> Iterator[tuple[Path, bytes]]:
+    """The parts of a folder, each with its content."""
+    need("pyarrow", "tables", f"reading {str(folder)!r}", "write the table as .csv")
     if not folder.is_dir():
         raise LogicMPError(f"cannot read {str(folder)!r}: there is no such folder")
     listed = _listed(folder)
     names = sorted(p.name for p in folder.glob("*.parquet")) if listed is None else list(listed)
     if not names:
         raise LogicMPError(f"the folder {str(folder)!r} has no .parquet files")
-    tables = []
     for name in names:
         path = folder / name
         try:
@@ -145,14 +202,18 @@ def read_parts(folder: Path) -> Any:
         if listed is not None and hashlib.sha256(raw).hexdigest() != listed[name]:
             raise LogicMPError(f"the part {str(path)!r} is damaged: its checksum is wrong",
                                "write the folder again, or copy the part")
-        try:
-            tables.append(parquet.read_table(pyarrow.BufferReader(raw)))
-        except (OSError, pyarrow.ArrowException) as cause:
-            raise LogicMPError(f"the part {str(path)!r} is damaged: {cause}") from None
+        yield path, raw
+
+
+@contextmanager
+def _reading_part(path: Path, raw: bytes) -> Iterator[Any]:
+    import pyarrow
+    from pyarrow import parquet
+
     try:
-        return pyarrow.concat_tables(tables)
-    except pyarrow.ArrowException as cause:
-        raise LogicMPError(f"the parts in {str(folder)!r} have different columns: {cause}") from None
+        yield parquet.ParquetFile(pyarrow.BufferReader(raw))
+    except (OSError, pyarrow.ArrowException) as cause:
+        raise LogicMPError(f"the part {str(path)!r} is damaged: {cause}") from None
 
 
 def _listed(folder: Path) -> dict[str, str] | None:

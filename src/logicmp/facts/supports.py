@@ -45,6 +45,8 @@ class Support:
     width: int = 1
     # whether the values of each functional variable are listed, at most `width` of them
     lists_values: bool = False
+    # whether other processes have the other rows
+    is_share: bool = False
 
     def __len__(self) -> int:
         return len(self.columns[0])

@@ -14,7 +14,7 @@ import csv
 import difflib
 import io
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,8 @@ MAX_LOG_ODDS = 30.0
 MISSING = ("None", "nan", "NaT", "<NA>")
 # how the names of tables end
 TABLES = (".csv", ".parquet")
+# rows that are read at once
+PIECE = 2**20
 
 
 def split_table_path(path: str, theory: Theory) -> tuple[str, Path]:
@@ -84,6 +86,21 @@ def read_table(path: Path) -> Any:
             raise LogicMPError(f"{path}, row {number}: {len(row)} fields, but the header has {len(header)}",
                                'put a field that contains a comma in quotes: "a, b"')
     return dict(zip(header, zip(*body, strict=True), strict=True)) if body else dict.fromkeys(header, ())
+
+
+def table_pieces(path: Path) -> Iterator[Any]:
+    """The same columns in pieces, in order; of a Parquet file, no more than one is in memory."""
+    if path.suffix.lower() != ".parquet":
+        yield read_table(path)
+        return
+    need("pyarrow", "tables", f"reading {str(path)!r}", "write the table as .csv")
+    from pyarrow import ArrowException, Table, parquet
+
+    try:
+        for batch in parquet.ParquetFile(path).iter_batches(PIECE):
+            yield Table.from_batches([batch])
+    except (OSError, ArrowException) as cause:
+        raise LogicMPError(f"cannot read {str(path)!r}: {cause}") from None
 
 
 def release_unused() -> None:
@@ -134,9 +151,15 @@ def to_columns(predicate: Predicate, table: Any, what: str) -> tuple[dict[str, C
         table: an object with named columns, or a 2-d array.
         what: shown in errors: the name of the file or of the predicate.
     """
-    arrays = columns_of(table, what)
+    arrays, values = split_columns(predicate, table, what)
     # each column is released when it has been read
     del table
+    return {name: constants_of(arrays.pop(name), what, name) for name in list(arrays)}, values
+
+
+def split_columns(predicate: Predicate, table: Any, what: str) -> tuple[dict[str, Any], np.ndarray]:
+    """The columns of constants of a table as they are, in order, and the value of each fact."""
+    arrays = columns_of(table, what)
     expected = [argument.type for argument in predicate.arguments] + ["label"] * (predicate.labels is not None)
     scored = value_column(list(arrays), len(expected), what)
     names = [name for name in arrays if name != scored]
@@ -147,10 +170,10 @@ def to_columns(predicate: Predicate, table: Any, what: str) -> tuple[dict[str, C
     if len(lengths) > 1:
         raise LogicMPError(f"{what}: the columns have different lengths: "
                            f"{', '.join(f'{name!r} {len(column)}' for name, column in arrays.items())}")
-    found = {name: _constants(arrays.pop(name), what, name) for name in names}
     n = next(iter(lengths), 0)
     # one number for all facts
-    return found, np.broadcast_to(1.0, n) if scored is None else read_values(arrays.pop(scored), what, scored)
+    values = np.broadcast_to(1.0, n) if scored is None else read_values(arrays.pop(scored), what, scored)
+    return {name: arrays[name] for name in names}, values
 
 
 def value_column(names: list[str], n_arguments: int, what: str) -> str | None:
@@ -232,7 +255,7 @@ def _array(column: Any) -> Any:
     return found
 
 
-def _constants(column: Any, what: str, name: str) -> Column:
+def constants_of(column: Any, what: str, name: str) -> Column:
     """The names in a column, each once, and the number of one for each row."""
     values, codes = _numbered(column)
     if isinstance(values, np.ndarray):
@@ -259,8 +282,9 @@ def _numbered(column: Any) -> tuple[list[Any] | np.ndarray, np.ndarray]:
     """Like `numbered`, with many whole numbers as an array."""
     if hasattr(column, "dictionary_encode"):
         return _arrow_numbered(column)
-    if isinstance(column, np.ndarray) and column.dtype.kind in "iu":
-        return _numbered_integers([column])
+    whole = whole_numbers(column)
+    if whole is not None:
+        return _numbered_integers(whole)
     if hasattr(column, "factorize"):
         codes, known = column.factorize(use_na_sentinel=False)
         return known.tolist(), codes.astype(np.int32)
@@ -270,12 +294,24 @@ def _numbered(column: Any) -> tuple[list[Any] | np.ndarray, np.ndarray]:
     return list(numbers), codes
 
 
+def whole_numbers(column: Any) -> list[np.ndarray] | None:
+    """The pieces of a column of whole numbers; None for any other column."""
+    if hasattr(column, "dictionary_encode"):
+        import pyarrow
+
+        if not pyarrow.types.is_integer(column.type) or column.null_count:
+            return None
+        return [chunk.to_numpy() for chunk in (column.chunks if hasattr(column, "chunks") else [column])]
+    return [column] if isinstance(column, np.ndarray) and column.dtype.kind in "iu" else None
+
+
 def _arrow_numbered(column: Any) -> tuple[list[Any] | np.ndarray, np.ndarray]:
     import pyarrow
 
+    whole = whole_numbers(column)
+    if whole is not None:
+        return _numbered_integers(whole)
     chunks = column.chunks if hasattr(column, "chunks") else [column]
-    if pyarrow.types.is_integer(column.type) and not column.null_count:
-        return _numbered_integers([chunk.to_numpy() for chunk in chunks])
 
     def plain(part: Any) -> Any:
         if pyarrow.types.is_dictionary(part.type):

@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -46,6 +46,8 @@ class World:
     warnings: Sequence[str] = field(default=())
     # the sparse predicates: every atom outside the support is false
     supports: Mapping[str, Support] = field(default_factory=dict)
+    # the predicates whose facts are divided over processes, and how many true facts all of these have
+    divided: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -72,8 +74,9 @@ class World:
         lines = [f"closed world: {self.describe_closed() or 'none'}", f"open world:   {opened or 'none'}"]
         for name, support in self.supports.items():
             what = "true atoms" if bool((self.values[name] == 1).all()) else "candidates"
-            lines.append(f"sparse:       {name} ({len(support):,} {what} of {math.prod(support.sizes):,} atoms; all "
-                         "others are false)")
+            n = self.divided.get(name, len(support))
+            lines.append(f"sparse:       {name} ({n:,} {what} of {math.prod(support.sizes):,} atoms; all others are "
+                         "false)")
         return "\n".join(lines)
 
     def describe_closed(self) -> str:
@@ -154,8 +157,11 @@ def _support(theory: Theory, table: FactTable, places: tuple[np.ndarray, ...], i
     if candidates is not None and is_closed:
         raise LogicMPError(f"{predicate.name} has candidates, but it is closed: its atoms without a fact are false",
                            f"query {predicate.name}, open it with --open {predicate.name}, or remove its candidates")
+    if table.is_share and (candidates is not None or not is_closed):
+        raise LogicMPError(f"facts of {predicate.name} are divided over processes, but it is not closed",
+                           f"close it with -cw {predicate.name}, or leave it out of --divide")
     can_be_true = table.values != 0
-    if candidates is None:
+    if candidates is None and not table.is_share:
         n_true = int(can_be_true.sum())
         is_large = dense_atoms is not None and n_atoms > dense_atoms and n_true < SPARSE_SHARE * n_atoms
         if not (is_closed and is_large) or predicate.is_categorical:
@@ -167,7 +173,8 @@ def _support(theory: Theory, table: FactTable, places: tuple[np.ndarray, ...], i
     listed += [] if candidates is None else [_places(theory, candidates)]
     listed = [part[: len(predicate.arguments)] for part in listed]
     columns = [np.concatenate(parts) for parts in zip(*listed, strict=True)] if len(listed) > 1 else list(listed[0])
-    return make_support(predicate, [c for k, c in enumerate(columns) if k not in predicate.functional], theory.sizes)
+    found = make_support(predicate, [c for k, c in enumerate(columns) if k not in predicate.functional], theory.sizes)
+    return replace(found, is_share=table.is_share)
 
 
 def _too_many(predicate: Predicate, n_atoms: int, is_closed: bool, dense_atoms: int | None) -> LogicMPError:

@@ -152,8 +152,9 @@ class Grounding:
 
     def join(self, patterns: Sequence[Pattern], wanted: Iterable[int], keep: Iterable[str], guard: Guard,
              conditions: Sequence[Differ] = (), is_grouped: bool = False) -> Joined:
-        """The rows of this process."""
-        return self.engine.join(patterns, list(wanted), list(keep), guard, conditions, is_grouped, self.shares.share)
+        """The rows of this process: if a pattern is a share of its rows already, all that it has."""
+        share = Share() if any(p.is_share for p in patterns) else self.shares.share
+        return self.engine.join(patterns, list(wanted), list(keep), guard, conditions, is_grouped, share)
 
 
 def choose_variable(patterns: Sequence[Pattern], share: Share) -> tuple[str, int, int]:

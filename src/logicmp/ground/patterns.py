@@ -56,6 +56,8 @@ class Pattern:
     places: np.ndarray | None = None
     # the same rows in terms of a predicate's table; None for rows that were computed
     source: Selection | None = None
+    # whether these are a share of the rows, and other processes have the others
+    is_share: bool = False
     # by argument numbers; shared by all patterns of the same rows
     _indexes: dict[tuple[int, ...], tuple[np.ndarray, np.ndarray]] = field(default_factory=dict, repr=False)
     _pointers: dict[tuple[int, ...], np.ndarray] = field(default_factory=dict, repr=False)
@@ -73,11 +75,13 @@ class Pattern:
     def take(self, rows: np.ndarray) -> Pattern:
         """The rows with these numbers."""
         places = rows.astype(np.int32) if self.places is None else self.places[rows]
-        return Pattern(self.names, tuple(column[rows] for column in self.columns), self.sizes, places)
+        return Pattern(self.names, tuple(column[rows] for column in self.columns), self.sizes, places,
+                       is_share=self.is_share)
 
     def renamed(self, names: tuple[str, ...]) -> Pattern:
         """The same rows with other names for the variables."""
-        return Pattern(names, self.columns, self.sizes, self.places, self.source, self._indexes, self._pointers)
+        return Pattern(names, self.columns, self.sizes, self.places, self.source, self.is_share, self._indexes,
+                       self._pointers)
 
     def index(self, names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
         """Rows in the order of some variables, and their keys in that order."""
@@ -154,11 +158,12 @@ def select(support: Support, args: Sequence[Term], windows: Mapping[str, tuple[i
     if keep is None or bool(keep.all()):
         # a literal without variables has one row, if any
         columns = tuple(found[n] for n in names) or (np.zeros(len(support), dtype=np.int32),)
-        return Pattern(names, columns, tuple(sizes[n] for n in names) or (1,), support.places)
+        return Pattern(names, columns, tuple(sizes[n] for n in names) or (1,), support.places,
+                       is_share=support.is_share)
     rows = np.flatnonzero(keep).astype(np.int32)
     places = rows if support.places is None else support.places[rows]
     columns = tuple(found[n][rows] for n in names) or (np.zeros(len(rows), dtype=np.int32),)
-    return Pattern(names, columns, tuple(sizes[n] for n in names) or (1,), places)
+    return Pattern(names, columns, tuple(sizes[n] for n in names) or (1,), places, is_share=support.is_share)
 
 
 class Listed:

@@ -63,7 +63,8 @@ def describe_supports(world: World) -> list[SupportReport]:
                                        bool(world.closed[p.name])))
             continue
         support = world.supports[p.name]
-        observed = values.reshape(support.n_values, -1) != UNKNOWN
+        # an empty list has no length that -1 could stand for
+        observed = values.reshape(support.n_values, len(p.labels or "1")) != UNKNOWN
         read = observed if support.places is None else observed[support.places]
         found.append(SupportReport(p.name, "sparse", atoms, int(read.size), int(read.sum()),
                                    bool(world.closed[p.name])))

@@ -289,8 +289,9 @@ class Marginals(Mapping[str, float]):
     def describe(self) -> Iterator[str]:
         """Lines about the input, the assumptions, and how the answers were computed."""
         theory = self.facts.theory
+        n_facts = len(self.facts) + sum(n - len(self.facts.tables[name]) for name, n in self.world.divided.items())
         yield (f"{plural(len(theory.predicates), 'predicate')}, {plural(len(theory.rules), 'rule')}, "
-               f"{plural(len(self.facts), 'fact')}")
+               f"{plural(n_facts, 'fact')}")
         n_unweighted = sum(rule.weight is None and not rule.is_hard for rule in theory.rules)
         if n_unweighted:
             yield f"{plural(n_unweighted, 'rule')} without a weight: using 1 (logicmp learn learns weights)"

@@ -150,6 +150,8 @@ class MeanField(Method):
             why = "tolerance is 0"
         elif problem.semantics == "paper":
             why = "the paper's semantics has no ground network"
+        elif problem.world.divided:
+            why = f"no process has all facts of {', '.join(problem.world.divided)}"
         elif network is not None and network.n_features > MAX_CORRECTED:
             why = f"the ground network has {network.n_features:,} features (limit {MAX_CORRECTED:,})"
         else:
@@ -170,8 +172,10 @@ class MeanField(Method):
                                f"leave out {'restarts' if self.restarts > 1 else 'the schedule'}, or the checkpoint")
         world, options = problem.world, (self.iterations, self.damping, self.tolerance, self.hard_weight,
                                          self.correction, self.temperature)
-        belongs_to = fingerprint([str(world.theory.rules), problem.semantics, str(options)],
-                                 {**world.values, **{f"soft {name}": x for name, x in world.unary.items()}})
+        # of divided facts a process knows the number only, with any number of processes
+        values = {name: x for name, x in world.values.items() if name not in world.divided}
+        belongs_to = fingerprint([str(world.theory.rules), problem.semantics, str(options), str(world.divided)],
+                                 {**values, **{f"soft {name}": x for name, x in world.unary.items()}})
         return RunCheckpoint(Path(self.checkpoint), belongs_to, problem.grounding.shares)
 
     def _converge(self, problem: Problem, run: Run, start: Mapping[str, Tensor] | None,

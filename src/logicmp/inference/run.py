@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..arguments import AtLeastOne, Count, NotNegative, checked
-from ..errors import CostError, LimitError, LogicMPError, closest
+from ..errors import CostError, LimitError, LogicMPError, RuleError, closest
 from ..facts.columns import Evidence
 from ..facts.db import load_facts, parse_facts
 from ..facts.roles import premises_from_facts, skip_outside
@@ -28,11 +28,12 @@ from ..ground.engine import Grounding, Share, Shares, make_engine
 from ..ground.exclusive import merge_exclusive
 from ..ground.reach import reach as find_candidates
 from ..limits import MAX_GROUNDINGS, Limits, Progress, silent
-from ..normalize.build import SEMANTICS
+from ..normalize.build import SEMANTICS, normalize_theory
+from ..normalize.cubes import Cube, Literal, Product
 from ..parse.load import parse_theory
 from ..parse.numerals import Numerals
 from ..parse.query import Query, parse_queries
-from ..parse.theory import Theory
+from ..parse.theory import Rule, Theory
 from .answers import Marginals, answer, check_bindings
 from .method import Method, Problem, Status
 
@@ -148,13 +149,15 @@ def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | N
     queried = {name for q in queries for name in q.predicates}
     known = find_world(evidence, queried, world, closed, opened, prior, solver.dense_atoms, candidates, reach, premises,
                        outside)
+    formulas = {str(rule.formula): rule for rule in (q.as_rule() for q in queries if not q.is_atom)}
+    if any(support.is_share for support in known.supports.values()):
+        known = _divided(known, tuple(formulas.values()), semantics, solver, shares)
     if semantics != "paper" and any(rule.is_hard for rule in known.theory.rules):
         known = merge_exclusive(known)
     if query is None:
         queries = _queries([name for name, why in known.closed.items() if not why], named)
     if not queries:
         raise _nothing_to_answer(known, is_empty=query is not None)
-    formulas = {str(rule.formula): rule for rule in (q.as_rule() for q in queries if not q.is_atom)}
     if shares is not None:
         _check_same(shares, known)
     grounding = Grounding() if shares is None else Grounding(shares=shares)
@@ -180,13 +183,39 @@ def infer(theory: Theory | str, evidence: Evidence | str | Mapping[str, Any] | N
                      evidence)
 
 
+def _divided(world: World, formulas: Sequence[Rule], semantics: str, solver: Method, shares: Shares | None) -> World:
+    """The world with the number of all divided facts, if each process can do with its own share of them."""
+    names = [name for name, support in world.supports.items() if support.is_share]
+    if shares is None:
+        raise LogicMPError(f"facts of {names[0]} are divided over processes, and this is one process",
+                           "start it with torchrun, and pass the shares of all processes (--distributed)")
+    if not solver.takes_lists:
+        raise LogicMPError(f"method {solver.name!r} needs all facts of {names[0]} in every process",
+                           f"use -m mean-field, or leave {names[0]} out of --divide")
+    theory = replace(world.theory, rules=(*world.theory.rules, *formulas))
+    for rule in normalize_theory(theory, semantics, world.sizes).rules:
+        for name in names:
+            if max((_n_literals(cube, name) for _, cube in rule.terms), default=0) > 1:
+                raise RuleError(f"this rule reads {name} more than once, so a process needs facts of others",
+                                rule.rule.span, f"leave {name} out of --divide")
+    totals = shares.total(np.array([len(world.supports[name]) for name in names]))
+    return replace(world, divided=dict(zip(names, totals.tolist(), strict=True)))
+
+
+def _n_literals(cube: Cube, name: str) -> int:
+    """How many literals of a cube read a predicate; of a quantified part, those of its longest case."""
+    return sum(f.predicate == name if isinstance(f, Literal) else
+               max((_n_literals(inner, name) for _, inner in f.terms), default=0) if isinstance(f, Product) else 0
+               for f in cube.factors)
+
+
 def _check_same(shares: Shares, world: World) -> None:
     """Raise in all processes if one of them has other rules or facts than the first."""
     numerals = [t.constants.numbers for t in world.theory.types if isinstance(t.constants, Numerals)]
     texts = [str(world.theory.rules), *("\0".join(t.constants) for t in world.theory.types
                                         if not isinstance(t.constants, Numerals))]
-    arrays = [*numerals, *world.values.values(), *world.unary.values(),
-              *(c for s in world.supports.values() for c in s.columns)]
+    arrays = [*numerals, *(x for name, x in world.values.items() if name not in world.divided), *world.unary.values(),
+              *(c for name, s in world.supports.items() if name not in world.divided for c in s.columns)]
     code = 0
     for text in texts:
         code = zlib.crc32(text.encode(), code)
@@ -224,6 +253,10 @@ def find_world(evidence: Evidence, queried: Collection[str] = (), world: str = "
         closed = (*closed, *added)
         candidates = None if candidates is None else Evidence(evidence.theory, candidates.tables, candidates.warnings)
     if reach:
+        shared = [name for name, table in evidence.tables.items() if table.is_share]
+        if shared:
+            raise LogicMPError(f"reach needs all facts of {shared[0]} in every process",
+                               f"leave {shared[0]} out of --divide")
         candidates = find_candidates(evidence, reach, set(queried), world, set(closed), set(opened), candidates,
                                      DENSE_ATOMS if dense_atoms is None else min(dense_atoms, DENSE_ATOMS))
     found = build_world(evidence, queried, world, closed, opened, prior, dense_atoms, candidates)

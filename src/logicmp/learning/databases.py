@@ -69,6 +69,9 @@ def read_databases(theory: Theory, sources: Sequence[Source], query: Collection[
 def _closed_world(name: str, evidence: Evidence, shared: Theory, query: set[str], times: int) -> World:
     for table in evidence.tables.values():
         _check_certain(name, table)
+        if table.is_share:
+            raise LogicMPError(f"{name} has divided facts of {table.predicate.name}, and learning needs all of them",
+                               "read the facts without a division")
     theory = shared.with_constants({t.name: t.constants for t in evidence.theory.types})
     evidence = replace(evidence, theory=theory)
     try:

@@ -123,6 +123,68 @@ def _number(name: Any) -> int | None:
     return number if str(number) == name and abs(number) < 2**62 else None
 
 
+def is_narrow(low: int, high: int, n: int) -> bool:
+    """Whether a table by number pays for `n` whole numbers between these two."""
+    return high - low < 4 * n + MANY and high < 2**62
+
+
+class Numbering:
+    """Numbers distinct whole numbers in order of appearance, piece by piece, by a table over their range.
+
+    >>> numbering = Numbering(0, 9)
+    >>> numbering.add(np.array([7, 3, 7])).tolist(), numbering.add(np.array([5, 3])).tolist()
+    ([0, 1, 0], [2, 1])
+    >>> numbering.numbers().tolist()
+    [7, 3, 5]
+
+    Args:
+        low: the smallest number to come.
+        high: the largest one.
+    """
+
+    def __init__(self, low: int, high: int):
+        self._low = low
+        # by number, -1 for new ones
+        self._at: np.ndarray = np.full(high - low + 1, -1, dtype=np.int32)
+        self._found: list[np.ndarray] = []
+        self._n = 0
+
+    def __len__(self) -> int:
+        return self._n
+
+    def add(self, values: np.ndarray) -> np.ndarray:
+        """The numbers of some whole numbers, int32; new ones are numbered."""
+        # int64: the difference of two small integers may not be one
+        values = values.astype(np.int64) - self._low
+        codes: np.ndarray = self._at[values]
+        is_new = codes < 0
+        if is_new.any():
+            new = values[is_new]
+            # from the last to the first: what is left is the first place of each
+            self._at[new[::-1]] = np.arange(len(new) - 1, -1, -1, dtype=np.int32)
+            first = new[self._at[new] == np.arange(len(new))]
+            self._at[first] = np.arange(self._n, self._n + len(first), dtype=np.int32)
+            self._n += len(first)
+            self._found.append(first + self._low)
+            codes[is_new] = self._at[new]
+        return codes
+
+    def find(self, values: np.ndarray) -> np.ndarray:
+        """The numbers of some whole numbers, -1 for those that are not known."""
+        values = values.astype(np.int64) - self._low
+        inside = (values >= 0) & (values < len(self._at))
+        if inside.all():
+            found: np.ndarray = self._at[values]
+            return found
+        return np.where(inside, self._at[np.where(inside, values, 0)], np.int32(-1))
+
+    def numbers(self) -> np.ndarray:
+        """The distinct whole numbers in order."""
+        if len(self._found) != 1:
+            self._found = [np.concatenate([np.zeros(0, dtype=np.int64), *self._found])]
+        return self._found[0]
+
+
 def number_in_order(columns: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """The distinct whole numbers of some columns in order of appearance, and for each row the number of its value.
 
@@ -135,21 +197,14 @@ def number_in_order(columns: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarr
     if not n:
         return np.zeros(0, dtype=np.int64), codes
     low, high = min(int(column.min()) for column in columns), max(int(column.max()) for column in columns)
-    if high - low < 4 * n + 1024 and high < 2**62:
-        pieces = [column[start : start + PIECE] for column in columns for start in range(0, len(column), PIECE)]
-        ends = np.cumsum([len(piece) for piece in pieces]).tolist()
-        # from the last row to the first: what is left is the first row of each value
-        first: np.ndarray = np.full(high - low + 1, n, dtype=np.int32 if n < 2**31 else np.int64)
-        for piece, end in zip(reversed(pieces), reversed(ends), strict=True):
-            # int64: the difference of two small integers may not be one
-            first[piece[::-1].astype(np.int64) - low] = np.arange(end - 1, end - 1 - len(piece), -1)
-        known = np.flatnonzero(first < n)
-        known = known[np.argsort(first[known])]
-        first[known] = np.arange(len(known))
-        for piece, end in zip(pieces, ends, strict=True):
-            codes[end - len(piece) : end] = first[piece.astype(np.int64) - low]
-        known += low
-        return known, codes
+    if is_narrow(low, high, n):
+        numbering, done = Numbering(low, high), 0
+        for column in columns:
+            for start in range(0, len(column), PIECE):
+                piece = column[start : start + PIECE]
+                codes[done : done + len(piece)] = numbering.add(piece)
+                done += len(piece)
+        return numbering.numbers(), codes
     values, at, found = np.unique(np.concatenate(columns), return_index=True, return_inverse=True)
     order = np.argsort(at)
     rank = np.empty(len(order), dtype=np.int32)

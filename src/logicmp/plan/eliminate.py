@@ -75,6 +75,7 @@ class _Builder:
         self.grounding = grounding
         self.shares = grounding.shares
         self.lists_short = lists_short
+        self.has_shares = any(support.is_share for support in supports.values())
         self._tables = table_names([p.name for p in form.theory.predicates])
         self.cases = Cases(form.theory, sizes, supports, masked, observed)
         self.present = self.cases.present
@@ -171,7 +172,11 @@ class _Builder:
         # a condition that no literal has is a list of its own
         found += [self._same(c, windows) for c in conditions if c not in placed]
         found += [self._product(f, windows) for f in cube.factors if isinstance(f, Product)]
-        return None if any(f.pattern is not None and not f.pattern.n for f in found) else found
+        return None if any(f.pattern is not None and not self._n_rows(f.pattern) for f in found) else found
+
+    def _n_rows(self, pattern: Pattern) -> int:
+        """The rows of a pattern, in all processes."""
+        return int(self.shares.total(np.array([pattern.n]))[0]) if pattern.is_share else pattern.n
 
     def _same(self, condition: Same | Differ, windows: Mapping[str, tuple[int, int]]) -> Factor:
         """The bindings that make two terms equal."""
@@ -265,12 +270,22 @@ class _Builder:
         """Sum out all variables that are not kept; return the last form, and the columns of the kept ones."""
         while True:
             factors = self._cover(factors, windows)
-            bucket, rest = next_bucket(factors, keep)
+            bucket, rest = self._agreed(factors, *next_bucket(factors, keep))
             if not rest:
                 return self._form(bucket, keep)
             needed = {n for f in rest for n in f.names} | set(keep)
             names = tuple(dict.fromkeys(n for f in bucket for n in f.names if n in needed))
             factors = [*rest, self._sum(bucket, names)]
+
+    def _agreed(self, factors: list[Factor], bucket: list[Factor], rest: list[Factor]
+                ) -> tuple[list[Factor], list[Factor]]:
+        """The bucket that the first process chose: the counts of shares differ, and all must have the same plan."""
+        if not self.has_shares:
+            return bucket, rest
+        own = np.array([any(f is g for g in bucket) for f in factors]) & (self.shares.share.rank == 0)
+        chosen = self.shares.total(own.astype(np.int64))
+        return ([f for f, is_in in zip(factors, chosen, strict=True) if is_in],
+                [f for f, is_in in zip(factors, chosen, strict=True) if not is_in])
 
     def _guard(self, rows: int) -> None:
         if rows > self.max_rows:
