@@ -42,6 +42,16 @@ def test_a_part_of_the_time_is_of_what_is_left() -> None:
     assert limits.part(0.5).is_over()
 
 
+def test_the_error_of_a_part_names_the_whole_limit_when_that_is_over() -> None:
+    seconds = 0.0
+    limits = Limits(4, now=lambda: seconds)
+    part = limits.part(0.25)
+    seconds = 2.0
+    assert part.error("grounding").message == "the time limit of 1 s was reached while grounding"
+    seconds = 5.0
+    assert part.error("grounding").message == "the time limit of 4 s was reached while grounding"
+
+
 def test_without_a_limit_time_is_never_over() -> None:
     limits = Limits()
     assert (limits.is_over(), limits.left(), limits.part(0.5).left()) == (False, None, None)

@@ -72,6 +72,8 @@ class Limits:
         self.memory = memory
         self.now = now
         self.start = now() if start is None else start
+        # of which this is a part
+        self._whole: Limits | None = None
 
     def is_over(self, more: float = 0.0) -> bool:
         """Whether the time limit is reached.
@@ -88,7 +90,9 @@ class Limits:
     def part(self, share: float) -> Limits:
         """Limits for a first part of the work: a share of the time that is left, from now on."""
         left = self.left()
-        return Limits(None if left is None else round(share * left, 2), self.groundings, self.memory, self.now)
+        found = Limits(None if left is None else round(share * left, 2), self.groundings, self.memory, self.now)
+        found._whole = self
+        return found
 
     def check(self, what: str) -> None:
         """Raise an error if the time is over.
@@ -101,6 +105,9 @@ class Limits:
 
     def error(self, what: str) -> LimitError:
         """The error that the time is over; `what` as for `check`."""
+        if self._whole is not None and self._whole.is_over():
+            # the limit that the user gave
+            return self._whole.error(what)
         return LimitError(f"the time limit of {self.seconds:g} s was reached while {what}", MORE_TIME)
 
     def allow(self, n_bytes: float, what: str) -> None:

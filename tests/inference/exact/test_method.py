@@ -180,7 +180,7 @@ def test_auto_leaves_time_for_mean_field() -> None:
 
     field = infer(WIDE, query="R", method="mean-field")["R(P1,P2)"]
     notes, answer = late("grounding")
-    assert notes[0] == "mean field on all components: the time limit of 5 s was reached while grounding"
+    assert notes[0] == "mean field on all components: the time limit of 4 s was reached while grounding"
     assert answer == pytest.approx(field)
     notes, answer = late("making factors")
     assert notes[1] == ("mean field instead of belief propagation: the time limit of 5 s was reached while making "
