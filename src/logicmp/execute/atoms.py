@@ -99,7 +99,7 @@ class Part:
             at, slots = (torch.from_numpy(column).to(x.device) for column in piece[:2])
             everywhere = table.new_zeros(piece[2], *table.shape[1:])
             everywhere[slots] = table[at]
-            table[at] = self.shares.add_up(everywhere)[slots]
+            table[at] = self.shares.all_reduce(everywhere)[slots]
         return found
 
     def gather(self, x: Tensor) -> Tensor:
@@ -108,7 +108,7 @@ class Part:
         everywhere = torch.zeros(len(x), self.found.n, *x.shape[2:], device=x.device,
                                  dtype=torch.promote_types(x.dtype, torch.float32))
         everywhere[:, self.places[self.is_own]] = x[:, self.is_own].to(everywhere.dtype)
-        found: Tensor = self.shares.add_up(everywhere).to(x.dtype)
+        found: Tensor = self.shares.all_reduce(everywhere).to(x.dtype)
         return found.reshape(len(x), *self.shape, *x.shape[2:])
 
 

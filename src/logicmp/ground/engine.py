@@ -97,6 +97,10 @@ class Shares(Protocol):
         """A tensor that all processes have, for use with their own rows; gradients are summed over all processes."""
         ...
 
+    def all_reduce(self, x: Any) -> Any:
+        """Like `add_up` without a record for gradients; `x` may be overwritten."""
+        ...
+
 
 class Alone:
     """One process has all rows."""
@@ -125,6 +129,9 @@ class Alone:
         return x
 
     def copy(self, x: Any) -> Any:
+        return x
+
+    def all_reduce(self, x: Any) -> Any:
         return x
 
 
