@@ -184,3 +184,7 @@ def test_a_share_needs_other_processes(tmp_path: Path) -> None:
     (tmp_path / "model.mln").write_text(RULES)
     with pytest.raises(LogicMPError, match="--divide needs --distributed: one process has all facts"):
         app(["infer", "-i", str(tmp_path / "model.mln"), "-q", "Smokes", "--divide", "Friends"], standalone_mode=False)
+    for option in (["--check"], ["--report", str(tmp_path / "out.html")]):
+        with pytest.raises(LogicMPError, match=f"{option[0]} reads all facts, and with --divide no process has them"):
+            app(["infer", "-i", str(tmp_path / "model.mln"), "-q", "Smokes", "--distributed", "--divide", "Friends",
+                 *option], standalone_mode=False)

@@ -167,6 +167,9 @@ def infer(
                  [*models, *(evidence or []), *(candidates or []), query_file])
     check_place(checkpoint)
     division = _division(divide, distributed)
+    if division is not None and (check or report is not None):
+        raise LogicMPError(f"{'--check' if check else '--report'} reads all facts, and with --divide no process has them",
+                           "leave one of them out")
     if plot is not None:
         from ..show.plot import check_plot
 
