@@ -168,8 +168,9 @@ def infer(
     check_place(checkpoint)
     division = _division(divide, distributed)
     if division is not None and (check or report is not None):
-        raise LogicMPError(f"{'--check' if check else '--report'} reads all facts, and with --divide no process has them",
-                           "leave one of them out")
+        option = "--check" if check else "--report"
+        raise LogicMPError(f"{option} reads all facts, and with --divide no process has them",
+                           f"leave out {option}, or --divide")
     if plot is not None:
         from ..show.plot import check_plot
 
