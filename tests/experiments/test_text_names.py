@@ -201,7 +201,7 @@ def test_taggers_of_other_folds_are_not_taken_for_these(text: Data, drawn: Conte
     held_out_logits(text, 0, context)
     (tmp_path / "held-out-0.pt").unlink()
     monkeypatch.setattr(held_out, "FOLDS", 3)
-    with pytest.raises(LogicMPError, match="fold-0-0.pt' was made with folds = 2, not 3"):
+    with pytest.raises(LogicMPError, match=r"fold-0-0\.pt' was made with folds = 2, not 3"):
         held_out_logits(text, 0, context)
 
 
