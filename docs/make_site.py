@@ -139,6 +139,7 @@ def main() -> None:
     shutil.rmtree(SITE, ignore_errors=True)
     sources = find_sources()
     shutil.copytree(ROOT / "docs/images", PAGES / "images")
+    shutil.copy(ROOT / "docs/site.css", PAGES)
     for source, name in sources.items():
         (PAGES / name).parent.mkdir(parents=True, exist_ok=True)
         (PAGES / name).write_text(move_links(source.read_text(encoding="utf-8"), source, sources), encoding="utf-8")

@@ -37,6 +37,8 @@ def draw_dots(panels: Mapping[str, Mapping[str, Sequence[float]]], ruled: Collec
         panel.set_yticks(range(len(methods)), methods, fontsize=8)
         panel.set_xlabel(what, fontsize=8)
         panel.tick_params(labelsize=8)
+        # so that numbers with two decimals do not touch
+        panel.locator_params(axis="x", nbins=5)
         panel.grid(axis="x", alpha=0.3)
     figure.suptitle(title, fontsize=9)
     return write_figure(figure, path)

@@ -45,8 +45,8 @@ def held_out_logits(data: Data, seed: int, context: Context) -> list[Tensor]:
         torch.manual_seed(seed)
         tagger = Tagger(Backbone(data.vocabulary, context.hidden), Head())
         fitted = fit(tagger, replace(data, train=without(data.train, own)), budget, seed,
-                     context.checkpoint(f"fold-{fold}", seed), {"hidden": context.hidden}, context.progress,
-                     context.say)
+                     context.checkpoint(f"fold-{fold}", seed), {"folds": FOLDS, "hidden": context.hidden},
+                     context.progress, context.say)
         tagger.load_state_dict(fitted.best[""])
         for k, logits in zip(own, document_logits(tagger, [data.train.documents[k] for k in own]), strict=True):
             found[k] = logits

@@ -31,6 +31,7 @@ def test_methods_beside_each_other(shell: Shell) -> None:
     assert (shell.folder / "two.png").stat().st_size > 10_000
     page = (shell.folder / "two.html").read_text(encoding="utf-8")
     assert "hl-mrf" in page and page.count("<circle") == 3
+    assert f'<td>bp</td><td class="number">{float(bp.split()[1]):g}</td>' in page
 
 
 def test_json_has_the_answers_and_a_method_that_fails_is_a_row(shell: Shell) -> None:

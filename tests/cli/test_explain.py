@@ -32,6 +32,8 @@ def test_a_plan_is_drawn(shell: Shell) -> None:
     assert shell("explain", "smoking.mln", "--graph", "plan.html") == plain
     page = (shell.folder / "plan.html").read_text(encoding="utf-8")
     assert "message to Cancer(a)" in page and "einsum" in page and "groundings" in page
+    # one line each, so that the page need not scroll
+    assert "<li>largest value" in page
     rule = "2 P(x) => Q(x)"
     assert "the plan needs the number" in shell("explain", "-", "--graph", "plan.html", stdin=rule).err
 

@@ -360,6 +360,6 @@ def test_a_report_is_one_page(shell: Shell) -> None:
     assert status == 0 and "report in a.html" in err
     page = (shell.folder / "a.html").read_text(encoding="utf-8")
     assert "<td>Smokes(Anna)</td><td>1</td>" in page
-    assert "of it through Friends(Anna, Bob) ^ Smokes(Anna) =&gt; Smokes(Bob)" in page
+    assert ">through Friends(Anna, Bob) ^ Smokes(Anna) =&gt; Smokes(Bob)" in page
     assert shell(*QUERY, "--report", "model.mln")[0] == 1
     assert (shell.folder / "model.mln").read_text(encoding="utf-8") == MODEL

@@ -45,6 +45,11 @@ Gaussian prior: mean 0, standard deviation 100
     page = (shell.folder / "learned.html").read_text(encoding="utf-8")
     assert "Smokes(x) =&gt; Cancer(x)</td><td>none</td><td class=\"number\">0.693" in page
     assert page.count("<polyline") == 2
+    # no column of changes if no rule had a weight
+    assert "<th scope=\"col\">change</th>" not in page
+    shell(*words[:-1], "again.mln", "--relearn", "all", "--report", "again.html")
+    page = (shell.folder / "again.html").read_text(encoding="utf-8")
+    assert "<th scope=\"col\">change</th>" in page
 
 
 def test_learn_as_json_from_a_list_of_databases(shell: Shell) -> None:

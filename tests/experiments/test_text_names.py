@@ -11,7 +11,7 @@ import pytest
 import torch
 from generated_text import make_corpora, make_vectors
 
-from experiments.text import rules
+from experiments.text import held_out, rules
 from experiments.text.data import LABELS, Corpus, Document, Sentence
 from experiments.text.encode import INLEX, USED, USES, Batch, Gazetteer, Item, Vocabulary, encode
 from experiments.text.heads import Head, NamesHead
@@ -22,7 +22,7 @@ from experiments.text.names import LINKS, find_links, whole_document
 from experiments.text.rules import count_invalid, load_rules, store_weights
 from experiments.text.show import explain, to_corpus
 from experiments.text.train import Budget, Data, build_data, predict
-from logicmp import LogicMP
+from logicmp import LogicMP, LogicMPError
 
 SMALL = Context(None, Budget(epochs=4, rate=1e-2, n_tokens=60), Budget(epochs=1, rate=5e-3, n_tokens=60), hidden=24)
 COMMON = frozenset({"but", "wins", "again", "the"})
@@ -193,6 +193,16 @@ def test_held_out_documents_are_not_trained_on(text: Data, drawn: Context) -> No
     assert [len(x) for x in logits] == [len(item.forms) for item in text.train.documents]
     # kept
     assert all(torch.equal(a, b) for a, b in zip(logits, held_out_logits(text, 0, drawn), strict=True))
+
+
+def test_taggers_of_other_folds_are_not_taken_for_these(text: Data, drawn: Context, tmp_path: Path,
+                                                        monkeypatch: pytest.MonkeyPatch) -> None:
+    context = replace(drawn, work=tmp_path)
+    held_out_logits(text, 0, context)
+    (tmp_path / "held-out-0.pt").unlink()
+    monkeypatch.setattr(held_out, "FOLDS", 3)
+    with pytest.raises(LogicMPError, match=r"fold-0-0\.pt' was made with folds = 2, not 3"):
+        held_out_logits(text, 0, context)
 
 
 @pytest.mark.parametrize("method", [name for name, method in METHODS.items() if method.is_put_on])

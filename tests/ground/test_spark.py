@@ -12,7 +12,9 @@ from logicmp.execute.sparse import build_sparse_executor
 from logicmp.ground.engine import BuiltIn, Grounding, Share
 
 
+# no warning about the version of pandas, or about columns that torch cannot write
 @pytest.mark.slow
+@pytest.mark.filterwarnings("error")
 def test_spark_has_the_same_rows() -> None:
     assert shutil.which("java"), "Spark needs Java, which is not installed"
     from logicmp.ground.spark import Spark
@@ -27,6 +29,7 @@ def test_spark_has_the_same_rows() -> None:
             want = BuiltIn().join(patterns, wanted, keep, guard, conditions, is_grouped, Share(1, 2))
             got = spark.join(patterns, wanted, keep, guard, conditions, is_grouped, Share(1, 2))
             assert counted(got, keep, wanted) == counted(want, keep, wanted)
+            assert all(column.flags.writeable for column in (*got.columns.values(), *got.places.values()))
             return spark.join(patterns, wanted, keep, guard, conditions, is_grouped, share)
 
         def close(self) -> None:

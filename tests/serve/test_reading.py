@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from logicmp import LogicMPError, parse_theory
+from logicmp.limits import Limits
 from logicmp.serve.examples import EXAMPLES
-from logicmp.serve.reading import MAX_ATOMS, check, read
+from logicmp.serve.reading import MAX_ATOMS, check, describe_error, read
 
 RULES = "Smokes(person)\nFriends(person, person)\n1.5 Smokes(x) ^ Freinds(x, y) => Smokes(y)\n"
 
@@ -85,6 +86,17 @@ def test_a_model_with_too_many_atoms_is_rejected_with_numbers() -> None:
         read(ask)
     # reading it for errors is cheap
     assert not check(ask)["problems"]
+
+
+def test_the_hint_of_a_limit_names_what_the_page_has() -> None:
+    problem = describe_error(Limits(2.0).error("grounding"))
+    assert problem["kind"] == "limit" and problem["text"] == (
+        "the time limit of 2 s was reached while grounding\n"
+        "hint: choose another method, give more evidence, or restart the server with a larger --max-seconds")
+    with pytest.raises(LogicMPError) as error:
+        Limits(memory=10**6).allow(2e6, "a tensor")
+    assert describe_error(error.value)["hint"] == (
+        "give more evidence, or restart the server with a larger --max-memory")
 
 
 def test_too_many_answers_are_rejected_with_numbers() -> None:

@@ -16,7 +16,7 @@ from ..ground.engine import make_engine
 from ..ground.sql import table_names
 from ..normalize.build import normalize_theory
 from ..normalize.cubes import NormalForm
-from ..page import Page, code, plural
+from ..page import Page, listed, plural
 from ..parse.load import load_theory
 from ..parse.query import split_names
 from ..plan.build import build_plan
@@ -184,7 +184,7 @@ def _draw(plan: Plan | None, path: Path | None) -> None:
     if plan is not None and path is not None:
         page = Page("LogicMP: plan of one iteration")
         page.add("Steps", plan.to_graph())
-        page.add("Cost", code(str(plan.cost)))
+        page.add("Cost", listed(str(plan.cost).split("; ")))
         write_whole(path, page.to_html(), "the drawing")
 
 

@@ -8,6 +8,7 @@ Room: sql -> **ground** -> plan, execute.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -43,11 +44,15 @@ class Spark:
         session = self._start()
         import pyarrow
 
-        for source in sources:
-            session.createDataFrame(pyarrow.table(table_columns(source))).createOrReplaceTempView(source.table)
-        found = session.sql(join_sql(patterns, sources, wanted, keep, conditions, is_grouped, share)).toArrow()
+        with warnings.catch_warnings():
+            # Spark checks the version of pandas, but these tables are Arrow's
+            warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+            for source in sources:
+                session.createDataFrame(pyarrow.table(table_columns(source))).createOrReplaceTempView(source.table)
+            found = session.sql(join_sql(patterns, sources, wanted, keep, conditions, is_grouped, share)).toArrow()
         guard(found.num_rows)
-        columns = {name: np.asarray(found.column(name).to_numpy()) for name in found.column_names}
+        # a column of one chunk is a view that torch warns about: copy it
+        columns = {name: np.require(found.column(name).to_numpy(), requirements="W") for name in found.column_names}
         return read_joined(columns, patterns, wanted, keep, is_grouped)
 
     def _start(self) -> Any:

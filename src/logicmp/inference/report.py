@@ -123,7 +123,7 @@ def _explained(atom: str, pushes: Pushes) -> list[Html]:
     for amount, rule, groundings in pushes:
         if amount:
             rows.append([f"{amount:+.3f}", str(rule)])
-            rows += [[f"{part:+.3f}", indented(f"of it through {text}")] for part, text in groundings]
+            rows += [[f"{part:+.3f}", indented(f"through {text}")] for part, text in groundings]
     return [heading(atom), table(["log-odds", "rule"], rows) if rows else paragraph("no rule pushed it", True)]
 
 

@@ -206,7 +206,9 @@ class Learned:
                 weight = rule.weight or 0.0
                 rows.append([str(rule.formula), "none" if before is None else before, weight,
                              "" if before is None else weight - before])
-        return table(["rule", "weight before", "weight now", "change"], rows)
+        head = ["rule", "weight before", "weight now", "change"]
+        n_columns = 4 if any(row[3] != "" for row in rows) else 3
+        return table(head[:n_columns], [row[:n_columns] for row in rows])
 
     def _repr_html_(self) -> str:
         return fragment(listed(str(self.report).splitlines()), self._weight_table())

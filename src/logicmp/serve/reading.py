@@ -16,6 +16,7 @@ from typing import Any
 from ..errors import CostError, LimitError, LogicMPError, RuleError, Source, Span
 from ..facts.columns import Evidence
 from ..facts.db import parse_facts
+from ..limits import MORE_MEMORY, MORE_TIME
 from ..normalize.build import normalize_theory
 from ..normalize.review import find_warnings
 from ..parse.query import parse_queries
@@ -28,6 +29,9 @@ from .examples import EXAMPLES
 
 # of all predicates together, observed or not
 MAX_ATOMS = 20_000
+# hints of the command line, as the page gives them: it has no -m and no --candidates
+HINTS = {MORE_TIME: "choose another method, give more evidence, or restart the server with a larger --max-seconds",
+         MORE_MEMORY: "give more evidence, or restart the server with a larger --max-memory"}
 Ask = Mapping[str, Any]
 
 
@@ -143,6 +147,8 @@ def _utf16(text: str, position: int) -> int:
 
 def describe_error(error: LogicMPError, where: str = "model") -> dict[str, Any]:
     """An error as the page shows it: the text that it is about, the place, and what the command line prints."""
+    if error.hint in HINTS:
+        error = LimitError(error.message, HINTS[error.hint])
     kind = "limit" if isinstance(error, (LimitError, CostError)) else "model"
     found: dict[str, Any] = {"kind": kind, "where": where, "message": error.message, "hint": error.hint,
                              "text": str(error), "line": None, "column": None, "start": None, "end": None}

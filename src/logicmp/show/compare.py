@@ -63,7 +63,8 @@ def to_html(rows: Sequence[Row]) -> str:
     most = max(row.seconds for row in rows) or 1.0
     errors = [f"{row.method}: {row.error}" for row in rows if row.error]
     page.add("Methods", code(to_table(rows)), *([listed(errors)] if errors else []),
-             table(["method", "seconds", ""], [[row.method, row.seconds, bar(row.seconds / most)] for row in rows]))
+             table(["method", "seconds", ""],
+                   [[row.method, round(row.seconds, 2), bar(row.seconds / most)] for row in rows]))
     first = rows[0].answers or {}
     points = {row.method: [(first[atom], p) for atom, p in (row.answers or {}).items() if atom in first][:MAX_POINTS]
               for row in rows[1:]}
