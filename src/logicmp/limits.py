@@ -74,6 +74,7 @@ class Limits:
         self.start = now() if start is None else start
         # of which this is a part
         self._whole: Limits | None = None
+        self._per_byte = 0.0
 
     def is_over(self, more: float = 0.0) -> bool:
         """Whether the time limit is reached.
@@ -87,11 +88,17 @@ class Limits:
         """The seconds that are left, None without a limit."""
         return None if self.seconds is None else max(0.0, self.seconds - (self.now() - self.start))
 
-    def part(self, share: float) -> Limits:
-        """Limits for a first part of the work: a share of the time that is left, from now on."""
+    def part(self, share: float, per_byte: float = 0.0) -> Limits:
+        """Limits for a first part of the work: a share of the time that is left, from now on.
+
+        Args:
+            share: of the time.
+            per_byte: seconds that the part takes for each byte that it needs; what would take too long is rejected
+                before it is made.
+        """
         left = self.left()
         found = Limits(None if left is None else round(share * left, 2), self.groundings, self.memory, self.now)
-        found._whole = self
+        found._whole, found._per_byte = self, per_byte
         return found
 
     def check(self, what: str) -> None:
@@ -121,6 +128,9 @@ class Limits:
         if n_bytes > most:
             where = "the limit" if self.memory else f"{SHARE:.0%} of the memory of this machine"
             raise LimitError(f"{what} needs {shown_bytes(n_bytes)}, {where} is {shown_bytes(most)}", MORE_MEMORY)
+        if self.seconds is not None and self._per_byte * n_bytes > self.seconds > 0:
+            raise LimitError(f"{what} takes about {self._per_byte * n_bytes:.3g} s, and {self.seconds:.3g} s are left "
+                             "for it", MORE_TIME)
 
 
 MORE_TIME = "raise --max-seconds (max_seconds), give more evidence, or use -m mean-field"

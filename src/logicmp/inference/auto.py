@@ -27,8 +27,9 @@ from .method import Problem, Solution, Status
 MAX_UPDATES = 500_000_000
 # seconds to make the factors and send 20 rounds of messages, for each literal
 SECONDS = 1.3e-6
-# of the time, for the groundings of all rules; joining them into one network takes up to half as long again
-GROUNDING = 0.4
+# of the time, for the groundings of all rules, with seconds for each byte; joining them into one network takes up to
+# half as long again, or longer where a process gets new memory slowly
+GROUNDING, SECONDS_PER_BYTE = 0.4, 2.2e-9
 
 
 @dataclass
@@ -51,7 +52,8 @@ class Auto(MeanField):
             return self._mean_field(problem, "the paper's semantics has no ground network", None)
         try:
             # the rest of the time, and half of what is left then, is for mean field
-            network = network or Exact().network(replace(problem, limits=problem.limits.part(GROUNDING)))
+            limits = problem.limits.part(GROUNDING, SECONDS_PER_BYTE)
+            network = network or Exact().network(replace(problem, limits=limits))
             model = ExactModel(network, self.max_cells)
             exact = solve_exact(model, replace(problem, limits=problem.limits.part(0.5)))
         except LimitError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +187,14 @@ def test_auto_leaves_time_for_mean_field() -> None:
     assert notes[1] == ("mean field instead of belief propagation: the time limit of 5 s was reached while making "
                         "factors")
     assert answer == pytest.approx(field)
+
+
+def test_auto_skips_groundings_that_would_take_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auto_module, "SECONDS_PER_BYTE", 1.0)
+    got = infer(WIDE, query="R", method="auto", limits=Limits(10, now=lambda: 0.0))
+    assert re.fullmatch(r"mean field on all components: the ground network of at least \d+ groundings takes about "
+                        r"[\d.e+]+ s, and 4 s are left for it", got.notes[0])
+    assert got["R(P1,P2)"] == pytest.approx(infer(WIDE, query="R", method="mean-field")["R(P1,P2)"])
 
 
 def test_auto_skips_belief_propagation_that_would_take_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
