@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from test_sparse import RULES, Case, case_of, check, random_case
@@ -13,8 +14,10 @@ from torch import Tensor
 from logicmp import CostError
 from logicmp.execute.sparse import SparseExecutor, build_sparse_executor
 from logicmp.execute.state import Call, Values
-from logicmp.facts.supports import rows_type
+from logicmp.facts.supports import Support, rows_type
 from logicmp.ground.engine import BuiltIn, Grounding
+from logicmp.inference.run import n_literals
+from logicmp.normalize.build import normalize_theory
 from logicmp.testing.thread_shares import ThreadShares, run_shares
 
 
@@ -79,6 +82,63 @@ def test_random_theories(first: int) -> None:
             continue
         n_checked += 1
     assert n_checked >= 5
+
+
+def test_random_theories_with_divided_facts() -> None:
+    """Every rank has some rows of a predicate that no rule reads twice, whichever these are."""
+    n_checked = 0
+    for seed in range(300):
+        case = random_case(seed)
+        n = 2 + seed % 2
+
+        def run(shares: ThreadShares, case: Case | None = case, seed: int = seed) -> bool:
+            assert case is not None
+            rng = np.random.default_rng(seed)
+            parts = {name: own_rows(case.supports[name], rng.integers(shares.share.size, size=len(case.supports[name]))
+                                    == shares.share.rank) for name in divisible(case)}
+            executor = build_sparse_executor(case.theory, case.sizes, {**case.supports, **parts}, case.observed,
+                                             case.semantics, grounding=Grounding(BuiltIn(), shares))
+            check(case, Whole(executor), 1)
+            return True
+
+        try:
+            if case is not None and divisible(case):
+                n_checked += all(run_shares(n, run))
+        except CostError:
+            # quantifiers over all constants are rejected
+            continue
+    print("checked", n_checked)
+    assert n_checked >= 10
+
+
+def divisible(case: Case) -> list[str]:
+    """Sparse predicates that are all observed, of which no rule reads two, or one twice."""
+    terms = [cube for rule in normalize_theory(case.theory, case.semantics, case.sizes).rules for _, cube in rule.terms]
+    found: list[str] = []
+    for name, support in case.supports.items():
+        if (name in case.observed and support.places is None and any(n_literals(cube, [name]) for cube in terms)
+                and all(n_literals(cube, [*found, name]) < 2 for cube in terms)):
+            found.append(name)
+    return found
+
+
+def own_rows(support: Support, is_own: np.ndarray) -> Support:
+    columns = tuple(column[is_own] for column in support.columns)
+    return replace(support, columns=columns, n_values=int(is_own.sum()), is_share=True)
+
+
+@pytest.mark.parametrize("seed", [
+    # weights of one rule that are read at x+1, at a constant and at a variable; windows of different sizes
+    708, 839,
+    # a predicate with labels that no list reads, and a process without atoms
+    749,
+    # one constant, so that no x has a next one
+    907])
+def test_theories_of_a_longer_search(seed: int) -> None:
+    case = random_case(seed)
+    assert case is not None
+    check(case, build_sparse_executor(case.theory, case.sizes, case.supports, case.observed, case.semantics))
+    check_shares(case, 2 + seed % 2)
 
 
 def test_ranks_without_rows() -> None:

@@ -150,8 +150,12 @@ def check(case: Case, sparse: Any, n_items: int = 1, masked: Sequence[str] = ())
     torch.testing.assert_close(totals[1], totals[0], rtol=1e-9, atol=1e-9)
     if not totals[0].requires_grad:
         return
-    slopes = [torch.autograd.grad(total, [*leaves.values(), *weights], materialize_grads=True, allow_unused=True)
-              for total, leaves in zip(totals, (q_dense, q_rows), strict=True)]
+    slopes = []
+    for total, leaves in zip(totals, (q_dense, q_rows), strict=True):
+        inputs_of = [*leaves.values(), *weights]
+        # where lists have no rows, nothing depends on anything
+        slopes.append(torch.autograd.grad(total, inputs_of, materialize_grads=True, allow_unused=True)
+                      if total.requires_grad else [torch.zeros_like(x) for x in inputs_of])
     for k, (want, got) in enumerate(zip(*slopes, strict=True)):
         if k < len(case.latent):
             name = case.latent[k]

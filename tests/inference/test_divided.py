@@ -120,6 +120,8 @@ def test_the_correction_needs_all_facts() -> None:
     ("1 Smokes(x) => EXIST y (Friends(x, y) ^ Friends(y, x))", "Smokes", {}, "this rule reads Friends more than once"),
     ("Friends(x, y) ^ Friends(x, z) => y = z.", "Smokes", {}, "this rule reads Friends more than once"),
     ("1 Friends(x, y) => Knows(x, y)", "Friends(x, y) ^ Friends(y, x)", {}, "this rule reads Friends more than once"),
+    ("1 Friends(x, y) ^ Likes(x, y) => Knows(x, y)", "Knows", {"closed": ["Friends", "Likes"]},
+     "this rule reads Friends and Likes, so a process needs facts of others"),
     ("1 Friends(x, y) => Knows(x, y)", "Friends", {}, "divided over processes, but it is not closed"),
     ("1 Friends(x, y) => Knows(x, y)", "Knows", {"method": "bp"}, "method 'bp' needs all facts of Friends"),
     ("1 Friends(x, y) => Knows(x, y)", "Knows", {"reach": 1}, "reach needs all facts of Friends"),
@@ -128,8 +130,8 @@ def test_what_needs_all_facts_is_rejected(rules: str, query: str, options: dict[
     given: dict[str, Any] = {"method": "mean-field", "closed": () if query == "Friends" else ["Friends"], **options}
     theory, facts = parse_theory(DECLARED + rules), tables(0)
     with pytest.raises(LogicMPError, match=message):
-        run_shares(2, lambda shares: infer(theory, divided(DECLARED + rules, facts, shares), query, shares=shares,
-                                           **given))
+        run_shares(2, lambda shares: infer(theory, divided(DECLARED + rules, facts, shares, tuple(given["closed"]) or (
+            "Friends",)), query, shares=shares, **given))
 
 
 def test_a_share_alone_is_rejected() -> None:

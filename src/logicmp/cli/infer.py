@@ -128,7 +128,7 @@ def infer(
         "started; rank 0 prints the answers.")] = False,
     divide: Annotated[str, typer.Option(
         metavar="P,Q", help="With --distributed, mean field: each process keeps a share of the facts of these closed "
-        "predicates only; they come from tables, and no rule reads one of them twice.")] = "",
+        "predicates only; they come from tables, and no rule reads two of them, or one twice.")] = "",
     more: Annotated[list[str] | None, typer.Option(
         "--set", metavar="NAME=VALUE", help=f"Set any other option of the method; repeatable; {METHODS_PAGE}.")] = None,
     check: Annotated[bool, typer.Option(

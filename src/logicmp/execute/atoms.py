@@ -43,6 +43,8 @@ class Part:
     def __init__(self, found: Places, shape: tuple[int, ...], width: int, device: torch.device):
         self.found, self.shape, self.width, self.shares = found, shape, width, found.shares
         self.n_shared = found.n_shared
+        # entries of a place in a flat array: values, or labels
+        self.per_place = width
         self.places, self.is_own = (torch.from_numpy(x).to(device) for x in (found.places, found.is_own))
 
     def __len__(self) -> int:
@@ -50,14 +52,18 @@ class Part:
 
     def add_flat(self, x: np.ndarray) -> np.ndarray:
         """Like `add_up`, in place, for a flat array [places * width] and without gradients."""
-        self.found.add_up(x.reshape(len(self), self.width))
+        self.found.add_up(self._by_place(x))
         return x
 
     def keep_owned(self, x: np.ndarray) -> np.ndarray:
         """Set the values of shared places that others own to 0, in place, in an array as for `add_flat`."""
         shared = self.found.shared
-        x.reshape(len(self), self.width)[shared[~self.found.is_own[shared]]] = 0
+        self._by_place(x)[shared[~self.found.is_own[shared]]] = 0
         return x
+
+    def _by_place(self, x: np.ndarray) -> np.ndarray:
+        """A view of a flat array with one line for each place: its values, or its labels."""
+        return x.reshape(len(self), self.per_place)
 
     def add_up(self, x: Tensor, dim: int) -> Tensor:
         """Add up the values of shared places over all processes; dimension `dim` has places * width entries."""
@@ -224,6 +230,9 @@ def divide_atoms(rows: RowPlan, flat: Theory, sizes: Mapping[str, int], supports
         elif p.types and not p.symmetric and not p.functional and p.name not in whole:
             chosen[p.name] = tuple(sizes[t] for t in p.types), 1
     parts = take_parts(rows, chosen, shares, device)
+    for p in flat.predicates:
+        if p.name in parts and p.labels is not None:
+            parts[p.name].per_place = len(p.labels)
     return parts, _flattened(flat, [name for name in chosen if name not in supports])
 
 

@@ -194,18 +194,19 @@ def _divided(world: World, formulas: Sequence[Rule], semantics: str, solver: Met
                            f"use -m mean-field, or leave {names[0]} out of --divide")
     theory = replace(world.theory, rules=(*world.theory.rules, *formulas))
     for rule in normalize_theory(theory, semantics, world.sizes).rules:
-        for name in names:
-            if max((_n_literals(cube, name) for _, cube in rule.terms), default=0) > 1:
-                raise RuleError(f"this rule reads {name} more than once, so a process needs facts of others",
-                                rule.rule.span, f"leave {name} out of --divide")
+        if max((n_literals(cube, names) for _, cube in rule.terms), default=0) > 1:
+            read = [name for name in names if any(n_literals(cube, [name]) for _, cube in rule.terms)]
+            what = f"{read[0]} more than once" if len(read) == 1 else " and ".join(read)
+            raise RuleError(f"this rule reads {what}, so a process needs facts of others", rule.rule.span,
+                            f"leave {' or '.join(read)} out of --divide")
     totals = shares.total(np.array([len(world.supports[name]) for name in names]))
     return replace(world, divided=dict(zip(names, totals.tolist(), strict=True)))
 
 
-def _n_literals(cube: Cube, name: str) -> int:
-    """How many literals of a cube read a predicate; of a quantified part, those of its longest case."""
-    return sum(f.predicate == name if isinstance(f, Literal) else
-               max((_n_literals(inner, name) for _, inner in f.terms), default=0) if isinstance(f, Product) else 0
+def n_literals(cube: Cube, names: Collection[str]) -> int:
+    """How many literals of a cube read one of some predicates; of a quantified part, those of its longest case."""
+    return sum(f.predicate in names if isinstance(f, Literal) else
+               max((n_literals(inner, names) for _, inner in f.terms), default=0) if isinstance(f, Product) else 0
                for f in cube.factors)
 
 

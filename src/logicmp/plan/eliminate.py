@@ -28,6 +28,7 @@ from ..normalize.cubes import (
     NormalForm,
     NormalRule,
     Product,
+    Range,
     Same,
     Var,
     names_in,
@@ -83,6 +84,8 @@ class _Builder:
         self.live: list[bool] = []
         self.number = 0
         self._n_products = 0
+        # of the type of each variable of the rule: patterns of one variable have one size, whatever its window is
+        self._size: dict[str, int] = {}
         self._known: dict[Hashable, int] = {}
         self._patterns: dict[Hashable, Pattern] = {}
         self._forms: dict[Hashable, tuple[tuple[np.ndarray, ...], int, np.ndarray | None]] = {}
@@ -126,7 +129,9 @@ class _Builder:
             rule = self.form.rules[self.number].rule
             shape = tuple(self.sizes[rule.variables[name]] for name in rule.per_constant)
             weights = self._value(WeightsOf(self.number), ("weights", self.number), live=False)
-            factors.append(self._dense(cube.weight_at, shape, Operand(weights), ("weights", self.number), ()))
+            # with the offsets and constants that it is read at
+            key = "weights", self.number, tuple(map(str, _by_number(cube.weight_at)))
+            factors.append(self._dense(cube.weight_at, shape, Operand(weights), key, ()))
         used = {n for f in factors for n in f.names}
         coefficient *= math.prod(max(0, high - low) for n, (low, high) in windows.items() if n not in used)
         if not coefficient:
@@ -140,7 +145,11 @@ class _Builder:
         return Root(form, coefficient, self.number) if form.operands else coefficient * count
 
     def _windows(self, cube: Cube) -> dict[str, tuple[int, int]]:
-        return {v.name: (-v.low, self.sizes[v.type] - v.high) for v in cube.variables}
+        return {v.name: self._window(v) for v in cube.variables}
+
+    def _window(self, v: Range) -> tuple[int, int]:
+        self._size[v.name] = self.sizes[v.type]
+        return -v.low, self.sizes[v.type] - v.high
 
     def _factors(self, cube: Cube, windows: Mapping[str, tuple[int, int]]) -> list[Factor] | None:
         """The factors of a cube; None if one of them is zero everywhere."""
@@ -195,10 +204,11 @@ class _Builder:
             (index,) = (t.index for t in terms if not isinstance(t, Var))
             keep = columns[0] + first.offset == index
         names = tuple(t.name for t in variables)
-        spans = tuple(windows[n] for n in names)
-        key: Hashable = ("same", tuple(str(replace(t, name="") if isinstance(t, Var) else t) for t in terms), spans)
+        spans, sizes = tuple(windows[n] for n in names), tuple(self._size[n] for n in names)
+        key: Hashable = ("same", tuple(str(replace(t, name="") if isinstance(t, Var) else t) for t in terms), spans,
+                         sizes)
         if key not in self._patterns:
-            self._patterns[key] = Pattern(names, tuple(c[keep] for c in columns), tuple(high for _, high in spans))
+            self._patterns[key] = Pattern(names, tuple(c[keep] for c in columns), sizes)
         return Factor(names, key, self._patterns[key].renamed(names))
 
     def _literal(self, literal: Literal, conditions: Sequence[Same | Differ],
@@ -206,7 +216,7 @@ class _Builder:
         names = tuple(dict.fromkeys(t.name for t in literal.args if isinstance(t, Var)))
         # the same literal with variables by number
         number = {n: str(k) for k, n in enumerate(names)}
-        args = tuple(replace(t, name=number[t.name]) if isinstance(t, Var) else t for t in literal.args)
+        args = _by_number(literal.args)
         tests = tuple((type(c).__name__, *(str(replace(t, name=number[t.name])) if isinstance(t, Var) else str(t)
                                            for t in (c.left, c.right))) for c in conditions)
         spans = tuple(windows[n] for n in names)
@@ -248,9 +258,9 @@ class _Builder:
                 raise CostError(f"this rule needs all {quantity(rows)} bindings of {', '.join(f.names)} (limit "
                                 f"{quantity(MAX_BOX)}), because no sparse literal binds them", self._span(),
                                 "add a literal with facts that binds them, or give candidates for the dense predicate")
-            key = ("box", spans)
+            sizes = tuple(self._size[n] for n in f.names)
+            key = ("box", spans, sizes)
             if key not in self._patterns:
-                sizes = tuple(high for _, high in spans)
                 self._patterns[key] = box(tuple(map(str, range(len(spans)))), spans, sizes)
             found.append(Factor(f.names, key, self._patterns[key].renamed(f.names)))
             bound |= set(f.names)
@@ -383,7 +393,7 @@ class _Builder:
         Or 0 for such a value: then the product counts only where every value has a row.
         """
         over = product.over
-        inner = {**windows, over.name: (-over.low, self.sizes[over.type] - over.high)}
+        inner = {**windows, over.name: self._window(over)}
         terms = self.cases.of_quantifier(product, self._span())
         elsewhere = self.cases.elsewhere(terms)
         outer = tuple(dict.fromkeys(names_in(product)))
@@ -447,6 +457,12 @@ class _Builder:
 
     def _size_of(self, name: str, windows: Mapping[str, tuple[int, int]], sizes: Mapping[str, int]) -> int:
         return max(sizes.get(name, 0), windows[name][1])
+
+
+def _by_number(terms: tuple[CubeTerm, ...]) -> tuple[CubeTerm, ...]:
+    """The terms with the number of each variable, in order of appearance, for its name."""
+    number = {n: str(k) for k, n in enumerate(dict.fromkeys(t.name for t in terms if isinstance(t, Var)))}
+    return tuple(replace(t, name=number[t.name]) if isinstance(t, Var) else t for t in terms)
 
 
 def _is_short(cube: Cube) -> bool:
