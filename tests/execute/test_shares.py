@@ -132,8 +132,10 @@ def own_rows(support: Support, is_own: np.ndarray) -> Support:
     708, 839,
     # a predicate with labels that no list reads, and a process without atoms
     749,
-    # one constant, so that no x has a next one
-    907])
+    # one constant, so that no x has a next one, and quantifiers over no values
+    907, 2561, 4565,
+    # a constant with the name of a number
+    3734])
 def test_theories_of_a_longer_search(seed: int) -> None:
     case = random_case(seed)
     assert case is not None

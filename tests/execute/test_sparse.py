@@ -237,6 +237,13 @@ def case_of(text: str, shares: Mapping[str, float], n: int = 6, observed: tuple[
     return Case(theory, sizes, supports, q, list(observed), semantics)
 
 
+def test_constants_with_the_names_of_numbers() -> None:
+    """In the key of a pattern a variable has a number, which is no constant of this name."""
+    case = case_of("t = {0, 1, 2}\nC(t, t)\nS(t)\n0.7 C(0, b) ^ S(b)\n0.5 C(a, a) ^ S(a)\n0.3 C(a, 1) ^ C(a, b) => S(b)",
+                   {"C": 0.8}, n=3)
+    check(case, build_sparse_executor(case.theory, case.sizes, case.supports, case.observed, case.semantics))
+
+
 RULES = {
     "smokers": ("F(p, p)\nS(p)\n1.1 F(x,y) => (S(x) <=> S(y))\n0.4 S(x)", {"F": 0.3}, ("F",)),
     "transitivity": ("0.7 C(a,b) ^ C(b,c) => C(a,c)", {"C": 0.4}, ()),

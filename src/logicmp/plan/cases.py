@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from ..errors import CostError, Span
 from ..facts.supports import Support
-from ..normalize.cubes import Cube, Differ, Literal, Product, Range, Same, Signed, Var, collect, names_in
+from ..normalize.cubes import Cube, Differ, Factor, Literal, Product, Range, Same, Signed, Var, collect, names_in
 from ..normalize.meet import split_difference
 from ..parse.theory import Theory
 from .build import hosts
@@ -54,6 +54,7 @@ class Cases:
     def of_rule(self, terms: Iterable[Signed], span: Span | None) -> tuple[Signed, ...]:
         """The cases of a rule's violation count; cubes without sparse literals stay as they are."""
         found: list[Signed] = []
+        terms = [(c, self._without_empty(cube)) for c, cube in terms]
         todo = [part for c, cube in terms for part in (
             self._expand(c, self._masked(cube, cube.variables, span), bool(self.present), span)
             if self.is_sparse(cube) else [(c, cube)])]
@@ -78,6 +79,18 @@ class Cases:
             else:
                 found.append((coefficient, cube))
         return collect(found)
+
+    def _without_empty(self, cube: Cube) -> Cube:
+        """The cube without products over no values, which are 1: `u+1` in a type with one constant."""
+        if not any(isinstance(f, Product) for f in cube.factors):
+            return cube
+        kept: list[Factor] = []
+        for f in cube.factors:
+            if not isinstance(f, Product):
+                kept.append(f)
+            elif self.sizes[f.over.type] + f.over.low - f.over.high > 0:
+                kept.append(replace(f, terms=tuple((c, self._without_empty(inner)) for c, inner in f.terms)))
+        return replace(cube, factors=tuple(kept))
 
     def of_quantifier(self, product: Product, span: Span | None) -> tuple[Signed, ...]:
         """The cases of a quantified part, without any complement; 1 where an entity is missing."""

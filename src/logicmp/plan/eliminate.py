@@ -10,7 +10,7 @@ The cubes come from `cases.py`, the order of elimination from row counts (`bucke
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -130,7 +130,7 @@ class _Builder:
             shape = tuple(self.sizes[rule.variables[name]] for name in rule.per_constant)
             weights = self._value(WeightsOf(self.number), ("weights", self.number), live=False)
             # with the offsets and constants that it is read at
-            key = "weights", self.number, tuple(map(str, _by_number(cube.weight_at)))
+            key = "weights", self.number, _shown(_by_number(cube.weight_at))
             factors.append(self._dense(cube.weight_at, shape, Operand(weights), key, ()))
         used = {n for f in factors for n in f.names}
         coefficient *= math.prod(max(0, high - low) for n, (low, high) in windows.items() if n not in used)
@@ -205,8 +205,7 @@ class _Builder:
             keep = columns[0] + first.offset == index
         names = tuple(t.name for t in variables)
         spans, sizes = tuple(windows[n] for n in names), tuple(self._size[n] for n in names)
-        key: Hashable = ("same", tuple(str(replace(t, name="") if isinstance(t, Var) else t) for t in terms), spans,
-                         sizes)
+        key: Hashable = ("same", _shown(replace(t, name="") if isinstance(t, Var) else t for t in terms), spans, sizes)
         if key not in self._patterns:
             self._patterns[key] = Pattern(names, tuple(c[keep] for c in columns), sizes)
         return Factor(names, key, self._patterns[key].renamed(names))
@@ -217,10 +216,10 @@ class _Builder:
         # the same literal with variables by number
         number = {n: str(k) for k, n in enumerate(names)}
         args = _by_number(literal.args)
-        tests = tuple((type(c).__name__, *(str(replace(t, name=number[t.name])) if isinstance(t, Var) else str(t)
-                                           for t in (c.left, c.right))) for c in conditions)
+        tests = tuple((type(c).__name__, _shown(replace(t, name=number[t.name]) if isinstance(t, Var) else t
+                                                for t in (c.left, c.right))) for c in conditions)
         spans = tuple(windows[n] for n in names)
-        key: Hashable = (literal.predicate, tuple(map(str, args)), spans, tests)
+        key: Hashable = (literal.predicate, _shown(args), spans, tests)
         shape = tuple(self.sizes[t] for t in self.theory.predicate[literal.predicate].types)
         is_observed = literal.predicate in self.observed
         operand = None
@@ -463,6 +462,11 @@ def _by_number(terms: tuple[CubeTerm, ...]) -> tuple[CubeTerm, ...]:
     """The terms with the number of each variable, in order of appearance, for its name."""
     number = {n: str(k) for k, n in enumerate(dict.fromkeys(t.name for t in terms if isinstance(t, Var)))}
     return tuple(replace(t, name=number[t.name]) if isinstance(t, Var) else t for t in terms)
+
+
+def _shown(terms: Iterable[CubeTerm]) -> tuple[str, ...]:
+    """Terms as parts of a key: a constant may have the name of a number, too."""
+    return tuple(str(t) if isinstance(t, Var) else f"#{t.index}" for t in terms)
 
 
 def _is_short(cube: Cube) -> bool:
