@@ -239,7 +239,8 @@ def case_of(text: str, shares: Mapping[str, float], n: int = 6, observed: tuple[
 
 def test_constants_with_the_names_of_numbers() -> None:
     """In the key of a pattern a variable has a number, which is no constant of this name."""
-    case = case_of("t = {0, 1, 2}\nC(t, t)\nS(t)\n0.7 C(0, b) ^ S(b)\n0.5 C(a, a) ^ S(a)\n0.3 C(a, 1) ^ C(a, b) => S(b)",
+    case = case_of("t = {0, 1, 2}\nC(t, t)\nS(t)\n0.7 C(0, b) ^ S(b)\n0.5 C(a, a) ^ S(a)\n"
+                   "0.3 C(a, 1) ^ C(a, b) => S(b)",
                    {"C": 0.8}, n=3)
     check(case, build_sparse_executor(case.theory, case.sizes, case.supports, case.observed, case.semantics))
 
