@@ -22,6 +22,7 @@ fuzz: .venv/dev
 	$(BIN)/python -m benchmarks fuzz plan --count 1000000 --seed $(SEED)
 	$(BIN)/python -m benchmarks fuzz infer --count 100000 --seed $(SEED)
 	$(BIN)/python -m benchmarks fuzz layer --count 10000 --seed $(SEED)
+	$(BIN)/python -m benchmarks fuzz sparse --count 10000 --seed $(SEED)
 
 # parse to plan on every supported Python that is installed; these rooms need no torch
 PYTHONS ?= python3.11 python3.12 python3.13 python3.14

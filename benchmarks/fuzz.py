@@ -1,9 +1,10 @@
 """Fuzzing: random inputs end in a right answer or in a LogicMPError.
 
-    python -m benchmarks fuzz                           all three stages, 1,000 inputs each
+    python -m benchmarks fuzz                           all stages, 1,000 inputs each
     python -m benchmarks fuzz plan --count 1000000      text through parse, normalize and plan
     python -m benchmarks fuzz infer --seconds 600       small worlds, compared with the oracle's enumeration
     python -m benchmarks fuzz layer --seed 7            the layer with odd tensors
+    python -m benchmarks fuzz sparse                    the layer with sparse tensors, compared with dense ones
     python -m benchmarks fuzz --replay fuzz-failures/plan-0-123.json
 
 Input number k depends only on the seed, the stage and k: `--first k` continues where a run stopped. The input of a
@@ -165,6 +166,38 @@ def run_layer(case: dict[str, Any]) -> None:
         raise AssertionError(f"{what}: the answer is not finite, and no error says so")
 
 
+def run_sparse(case: dict[str, Any]) -> None:
+    """Call a layer with sparse tensors, and with dense ones whose other atoms are evidence: false."""
+    import torch
+
+    from logicmp import LogicMP
+
+    rng = random.Random(case["seed"])
+    model = random_model(rng)
+    layer = LogicMP(model.theory, schedule="paper", iterations=rng.randint(1, 3), learn_weights=False)
+    numbers = torch.Generator().manual_seed(rng.getrandbits(40))
+    unary, evidence, masks = dict(model.unary), {}, {}
+    for predicate in model.theory.predicates:
+        if predicate.is_categorical or not predicate.arguments or rng.random() < 0.3:
+            continue
+        given = unary[predicate.name]
+        mask = torch.rand(given.shape, generator=numbers) < rng.choice((0.2, 0.5, 0.9))
+        mask = mask | mask.mT if predicate.symmetric else mask
+        if not mask.any():
+            continue
+        masks[predicate.name] = mask
+        evidence[predicate.name] = torch.where(mask, math.nan, 0.0).to(given)
+        unary[predicate.name] = torch.sparse_coo_tensor(mask.nonzero().T, given[mask], given.shape)
+    if not masks:
+        raise LogicMPError("no predicate can be sparse")
+    found = layer(unary)
+    want = layer(model.unary, evidence=evidence)
+    for name, tensor in found.items():
+        got = tensor.coalesce().values() if name in masks else tensor
+        torch.testing.assert_close(got, want[name][masks[name]] if name in masks else want[name], rtol=1e-7, atol=1e-8,
+                                   msg=lambda text, n=name: f"{n} differs from the dense layer: {text}")
+
+
 def _same(tensor: Any, rng: random.Random) -> Any:
     return tensor
 
@@ -199,6 +232,7 @@ ODD: list[tuple[str, Callable[[Any, random.Random], Any], bool]] = [
 
 STAGES: dict[str, tuple[Callable[[random.Random, list[str]], dict[str, Any]], Callable[[dict[str, Any]], None]]] = {
     "plan": (make_plan, run_plan), "infer": (make_infer, run_infer), "layer": (make_layer, run_layer),
+    "sparse": (make_layer, run_sparse),
 }
 
 

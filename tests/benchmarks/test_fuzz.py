@@ -17,7 +17,7 @@ from benchmarks.__main__ import main
 TEXTS = fuzz.real_texts(None)
 
 
-@pytest.mark.parametrize("stage, count", [("plan", 200), ("infer", 40)])
+@pytest.mark.parametrize("stage, count", [("plan", 200), ("infer", 40), ("sparse", 40)])
 def test_no_input_fails(stage: str, count: int, tmp_path: Path) -> None:
     lines: list[str] = []
     failed = fuzz.fuzz(stage, seed=0, first=0, count=count, seconds=60, failures=tmp_path, texts=TEXTS,
