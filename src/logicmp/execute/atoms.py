@@ -51,7 +51,7 @@ class Part:
         return len(self.places)
 
     def add_flat(self, x: np.ndarray) -> np.ndarray:
-        """Like `add_up`, in place, for a flat array [places * width] and without gradients."""
+        """Like `add_up`, in place, for a flat array [places * values or labels] and without gradients."""
         self.found.add_up(self._by_place(x))
         return x
 
